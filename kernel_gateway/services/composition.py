@@ -364,9 +364,14 @@ class Services:
         self._memory_room = MemoryRoom(
             self.settings.memory_reserve_bytes,
             host.available_bytes,
-            relieve=self.idle_memory.relieve,
+            relieve=self._relieve_memory,
             held=self.idle_memory.held,
         )
+
+    async def _relieve_memory(self, enough: Callable[[], bool]) -> None:
+        """What nobody uses yet goes first."""
+        await self.pools.relieve(enough)
+        await self.idle_memory.relieve(enough)
 
     def _build_sessions(self) -> None:
         """Live sessions."""

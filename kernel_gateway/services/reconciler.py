@@ -29,6 +29,7 @@ from kernels.errors import Death, KernelsError
 from kernels.sandbox import SandboxInfo, SandboxRuntime
 
 log = structlog.get_logger(__name__)
+REMOVALS_AT_ONCE = 4
 
 
 class Reconciler:
@@ -110,13 +111,15 @@ class Reconciler:
     async def _remove_orphans(self, infos: tuple[SandboxInfo, ...]) -> None:
         """Remove sandboxes without an owner: sessions and utility work are on record before their sandbox is made."""
         owners = (self._registry, self._utility_sandboxes, self._pools)
-        # At once: of a service that was killed there may be whole pools, and the next start waits for this.
+        # Several at once: of a service that was killed there may be whole pools, and the next start waits for this.
         orphans = [info.sandbox_id for info in infos if not any(info.sandbox_id in owner for owner in owners)]
-        await asyncio.gather(*(self._remove_orphan(sandbox_id) for sandbox_id in orphans))
+        turns = asyncio.Semaphore(REMOVALS_AT_ONCE)
+        await asyncio.gather(*(self._remove_orphan(sandbox_id, turns) for sandbox_id in orphans))
 
-    async def _remove_orphan(self, sandbox_id: str) -> None:
+    async def _remove_orphan(self, sandbox_id: str, turns: asyncio.Semaphore) -> None:
         try:
-            await self._runtime.destroy(sandbox_id)
+            async with turns:
+                await self._runtime.destroy(sandbox_id)
         except (KernelsError, OSError) as error:  # the next sweep tries again
             log.error("orphan_not_removed", sandbox=sandbox_id, error=str(error))
         else:

@@ -52,7 +52,13 @@ class Shutdown:
     async def run(self) -> None:
         """Drain and end; what waits in queues is refused, or stays queued when sessions are kept."""
         self._readiness.accepting = False
-        await self._pools.aclose()
+        emptying = asyncio.create_task(self._pools.aclose(), name="end of the pools")  # sessions do not wait for it
+        try:
+            await self._end_sessions()
+        finally:
+            await emptying
+
+    async def _end_sessions(self) -> None:
         await self._replays.aclose()
         for live in self._registry:
             live.paused = True

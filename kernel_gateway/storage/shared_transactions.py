@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -72,17 +72,21 @@ class SharedTransactions:
                     self._working = False
                     return
             # Who gave up before its turn is spared.
-            ended = self._run_group([each for each in group if not each.answer.cancelled()])
-            with contextlib.suppress(RuntimeError):  # the loop is closed, and with it all who waited
-                loop.call_soon_threadsafe(_answer, ended)
+            for ended in self._run_group([each for each in group if not each.answer.cancelled()]):
+                with contextlib.suppress(RuntimeError):  # the loop is closed, and with it all who waited
+                    loop.call_soon_threadsafe(_answer, ended)
 
-    def _run_group(self, group: Sequence[_Asked]) -> Sequence[Ended]:
+    def _run_group(self, group: Sequence[_Asked]) -> Iterator[Sequence[Ended]]:
+        """What is committed, as soon as it is: a caller must not pass its deadline while others have their turn."""
         if len(group) > 1:
-            with contextlib.suppress(BaseException):  # told below, to the one whose it is
+            with contextlib.suppress(BaseException):  # raised below, to the one whose it is
                 values = self._carry_out(lambda connection: [each.query(connection) for each in group])
-                return [(each, value, None) for each, value in zip(group, values, strict=True)]
-        # A database that is away keeps each of them waiting: who has given up by its turn is spared.
-        return [self._run_alone(each) for each in group if not each.answer.cancelled()]
+                yield [(each, value, None) for each, value in zip(group, values, strict=True)]
+                return
+        for each in group:
+            # A database that is away keeps each of them waiting: who has given up by its turn is spared.
+            if not each.answer.cancelled():
+                yield [self._run_alone(each)]
 
     def _run_alone(self, asked: _Asked) -> Ended:
         try:

@@ -104,15 +104,19 @@ class Principals:
             change(connection, _find(connection, name))
             return _find(connection, name)
 
-        row = await self._database.run(carry_out)
-        self._forget_credentials()
+        try:
+            row = await self._database.run(carry_out)
+        finally:  # also when nobody waits for the answer any more, since the change is made all the same
+            self._forget_credentials()
         return self._principal_info(row)
 
     async def _disable(self, row: PrincipalRow, heir: PrincipalRow | None, by: Principal) -> Disabled:
         now = self._clock.now()
-        await self._database.run(lambda connection: principals.disable(connection, row.id, now))
-        self._forget_credentials()
-        calls = self._open_calls.end_principal(row.id)
+        try:
+            await self._database.run(lambda connection: principals.disable(connection, row.id, now))
+        finally:  # also when nobody waits for the answer any more, since the change is made all the same
+            self._forget_credentials()
+            calls = self._open_calls.end_principal(row.id)
         await self._replays.stop_all_of(row.id)
         live = [each for each in self._registry if each.row.principal_id == row.id and each.ending is None]
         log.info("principal_disabled", principal=row.name, by=by.name, calls=calls, sessions=len(live))

@@ -131,9 +131,11 @@ class AccessKeys:
         """The key counts no longer, from now on."""
         require_administrator(principal, "access keys")
         now = self._clock.now()
-        row = await self._database.run(lambda c: access_keys.revoke(c, key_id, now))
-        self._remembered.forget()
-        self._end_calls(key_id)
+        try:
+            row = await self._database.run(lambda c: access_keys.revoke(c, key_id, now))
+        finally:  # also when nobody waits for the answer any more, since the change is made all the same
+            self._remembered.forget()
+            self._end_calls(key_id)
         if row is None:
             raise NotFound("there is no such key")
         return _info(row)

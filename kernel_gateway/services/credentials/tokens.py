@@ -109,9 +109,11 @@ class Tokens:
                 principals.revoke_token(connection, token_id, now)
             return principals.find_token(connection, new_id)
 
-        row = await self._database.run(replace)
-        self._identity.forget()
-        asyncio.get_running_loop().call_later(overlap_seconds, self._end_calls, token_id)
+        try:
+            row = await self._database.run(replace)
+        finally:  # also when nobody waits for the answer any more, since the change is made all the same
+            self._identity.forget()
+            asyncio.get_running_loop().call_later(overlap_seconds, self._end_calls, token_id)
         return self._describe(row, token)
 
     async def list(self, principal: Principal, limit: int = 100, cursor: str | None = None) -> Page[TokenInfo]:
@@ -126,9 +128,11 @@ class Tokens:
         """The token counts no longer, from now on."""
         require_administrator(principal, "tokens")
         now = self._clock.now()
-        row = await self._database.run(lambda c: principals.revoke_token(c, token_id, now))
-        self._identity.forget()
-        self._end_calls(token_id)
+        try:
+            row = await self._database.run(lambda c: principals.revoke_token(c, token_id, now))
+        finally:  # also when nobody waits for the answer any more, since the change is made all the same
+            self._identity.forget()
+            self._end_calls(token_id)
         if row is None:
             raise NotFound("there is no such token")
         return _info(row)

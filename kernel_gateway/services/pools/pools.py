@@ -37,6 +37,8 @@ REST_SECONDS = 0.5
 START_SECONDS = 600.0
 """One start: it has only the processor time that sessions leave, so it may take long on a busy host."""
 CLOSE_SECONDS = 180.0
+REMOVALS_AT_ONCE = 2
+"""The launcher's threads serve sessions as well, which must not wait until a large pool is removed."""
 MEGABYTE = 1024 * 1024
 
 
@@ -68,6 +70,7 @@ class Pools:
         """Sandboxes that exist or are about to, and are no session's."""
         self._starts: set[asyncio.Task[None]] = set()
         self._removals: set[asyncio.Task[None]] = set()
+        self._turns = asyncio.Semaphore(REMOVALS_AT_ONCE)
         self._taken_at = float("-inf")
         self._changed = asyncio.Event()
         self._closing = False
@@ -80,14 +83,19 @@ class Pools:
         pool = self._pools.get(environment.name)
         if pool is None or self._closing or find_obstacle(environment, body, session_id):
             return None
-        if pool.environment != environment:  # changed a moment ago, and those that are ready are about to go
-            self._follow(pool, environment)
+        if pool.environment != environment:  # one of the two changed a moment ago: the next look drains the pool
+            return None
         spare = pool.take(self._clock.now())
         if spare is None:
             self._changed.set()  # the demand has
         else:
             self._taken_at = time.monotonic()
         return spare
+
+    async def relieve(self, enough: Callable[[], bool]) -> None:
+        """Give up what is ready, one after the other, until there is enough of the host's memory for a session."""
+        while not enough() and self._give_up_one() and self._removals:
+            await asyncio.wait(set(self._removals))
 
     def put_back(self, spare: SpareSandbox) -> None:
         """The start was refused before anything was done with the sandbox."""
@@ -165,10 +173,15 @@ class Pools:
         """
         too_many = self._count_all() - self._settings.live_sessions
         for _ in range(max(too_many, 0 if self._has_memory() else 1)):
-            fullest = max(self._pools.values(), key=lambda pool: len(pool.ready), default=None)
-            if fullest is None or not fullest.ready:
-                return
-            self._remove([fullest.ready.pop()])
+            self._give_up_one()
+
+    def _give_up_one(self) -> bool:
+        """Remove one of the fullest pool; whether there was any."""
+        fullest = max(self._pools.values(), key=lambda pool: len(pool.ready), default=None)
+        if fullest is None or not fullest.ready:
+            return False
+        self._remove([fullest.ready.pop()])
+        return True
 
     def _count_all(self) -> int:
         """Sessions, those that start included, and what the pools have for the next ones."""
@@ -262,9 +275,13 @@ class Pools:
 
     def _remove(self, spares: Iterable[SpareSandbox]) -> None:
         for spare in spares:
-            removal = self._background.spawn(spare.discard(), f"removal of pool sandbox {spare.id}")
+            removal = self._background.spawn(self._discard(spare), f"removal of pool sandbox {spare.id}")
             self._removals.add(removal)
             removal.add_done_callback(self._removals.discard)
+
+    async def _discard(self, spare: SpareSandbox) -> None:
+        async with self._turns:
+            await spare.discard()
 
 
 def find_obstacle(environment: Environment, body: StartSession, session_id: str | None) -> str:

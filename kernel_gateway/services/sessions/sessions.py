@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import uuid
 from dataclasses import replace
@@ -114,10 +115,10 @@ class Sessions:
         row = self._row(principal, body, chosen.environment.name, session_id or str(uuid.uuid4()))
         await self._disk_room.wait()
         self._readiness.require_accepting()
-        async with self._memory_room.start():
-            spare = self._pools.reserve(chosen.environment, body, session_id)
-            if spare is not None:
-                row = self._row(principal, body, chosen.environment.name, spare.id)
+        spare = self._pools.reserve(chosen.environment, body, session_id)
+        if spare is not None:
+            row = self._row(principal, body, chosen.environment.name, spare.id)
+        async with self._memory_room.start() if spare is None else contextlib.nullcontext():
             row = replace(row, record=msgspec.structs.replace(row.record, surroundings=surroundings))
             live = self._builder.build(row)
             live.sandbox.spare = spare

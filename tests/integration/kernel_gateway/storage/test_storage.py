@@ -296,6 +296,27 @@ def test_a_query_that_fails_harms_none_that_shares_its_transaction(tmp_path: Pat
     on_database(tmp_path, check)
 
 
+def test_what_is_committed_is_answered_before_the_next_has_its_turn(tmp_path: Path) -> None:
+    answered, tries = threading.Event(), list[int]()
+
+    def fail_together_and_wait_alone(_connection: Connection) -> None:
+        tries.append(len(tries))
+        if len(tries) == 1:
+            raise errors.NotFound("the group is rolled back")
+        assert answered.wait(120)
+
+    async def check(database: Database) -> None:
+        add = partial(principals.add, principal=Principal("a", "a", admin=False), now=NOW)
+        async with BusyDatabase(database):
+            first = asyncio.create_task(database.run(add))
+            second = asyncio.create_task(database.run(fail_together_and_wait_alone))
+        await first
+        answered.set()
+        await second
+
+    on_database(tmp_path, check)
+
+
 def test_a_full_disk_is_told_to_all_who_share_a_transaction(tmp_path: Path) -> None:
     async def check(database: Database) -> None:
         await one_session(database)

@@ -115,6 +115,23 @@ def test_a_rotated_token_is_replaced_by_one_like_it(tmp_path: Path) -> None:
     opened(tmp_path, test)
 
 
+def test_a_token_counts_no_longer_though_whoever_revoked_it_has_left(tmp_path: Path) -> None:
+    async def test(one: Opened) -> None:
+        made = await one.tokens.create(one.admin, "me")
+        assert await one.counts(made.token)
+        run = one.database.run
+
+        async def run_and_leave(query: Any) -> None:
+            await run(query)
+            raise asyncio.CancelledError
+
+        with patch.object(one.database, "run", run_and_leave), pytest.raises(asyncio.CancelledError):
+            await one.tokens.revoke(one.admin, made.id)
+        assert not await one.counts(made.token)
+
+    opened(tmp_path, test)
+
+
 def test_an_overlap_lengthens_no_life(tmp_path: Path) -> None:
     async def test(one: Opened) -> None:
         old = await one.tokens.create(one.admin, "me", ttl_seconds=60)

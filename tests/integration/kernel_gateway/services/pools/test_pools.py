@@ -98,6 +98,11 @@ def test_a_session_gets_a_sandbox_that_was_ready_and_others_start_as_ever(house:
             assert await gateway.text(again, "open('f').read(), 'x' in globals()") == "('kept', False)"
             assert (await show_pool(gateway)).hits == 2, "a workspace is restored into one of the pool"
 
+            await until_ready(gateway, 1)
+            (spare,) = await find_spares(gateway)
+            await gateway.services.pools.relieve(lambda: False)
+            assert spare not in await find_spares(gateway), "where memory is short it goes before any session suffers"
+
     asyncio.run(test())
 
 
@@ -188,9 +193,13 @@ def test_a_pool_follows_its_environment_and_the_demand(house: House) -> None:
             session = await gateway.start()  # at once: no session gets a sandbox of the former environment
             assert session.id not in before
             assert (await gateway.show(session)).usage.memory_limit_bytes == 1800 << 20
+
+            async def drained() -> bool:
+                return not before & await find_spares(gateway)
+
+            await gateway.until(drained)
             info = await until_ready(gateway, 1)
             assert info.target == 2, "with three sessions there is room for one more sandbox"
-            assert not before & await find_spares(gateway)
 
             gateway.clock.advance(gateway.services.settings.pool_window_seconds)
             await until_ready(gateway, 0)
