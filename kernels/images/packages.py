@@ -111,7 +111,7 @@ def _read_conda(image: ImageReader, python: str) -> Iterator[InstalledPackage | 
 
 
 def _parse_fields(lines: Iterable[str]) -> dict[str, str]:
-    """The fields that matter of a head of `Name: value` lines, up to the first empty one; the first of a name counts."""
+    """The fields that matter of a head of `Name: value` lines, up to the first empty one; the first of each counts."""
     fields: dict[str, str] = {}
     for line in lines:
         if not line.strip():

@@ -1,4 +1,4 @@
-"""Reading files of an unpacked image, which may be anybody's: no link in it is followed, and what is read is bounded."""
+"""Reads files of an unpacked image, which may be anybody's: no link in it is followed, and what is read is bounded."""
 
 from __future__ import annotations
 
