@@ -91,8 +91,8 @@ def digest(base: Environment, one: Declared) -> str:
 
 
 async def _build(settings: Settings, one: Declared, base: Environment, unfinished: Path, say: Say) -> None:
-    root, listed = unfinished / "root", ", ".join((*one.apt, *one.packages))
-    say(f"1/2 installing {listed} in a sandbox of {base.name}")
+    root = unfinished / "root"
+    say(f"1/2 installing {', '.join((*one.apt, *one.packages))} in a sandbox of {base.name}")
     before = read_packages(base.root, base.python)
     layer = Layer(root, settings.storage_mb_max << 20)  # what the sandbox may hold is what the image may get
     async with _sandbox(settings, one, base) as (guest, info):
@@ -109,7 +109,12 @@ async def _build(settings: Settings, one: Declared, base: Environment, unfinishe
     lines = [f"{each.name}{'==' if each.kind == 'python' else '='}{each.version}\n" for each in added]
     (unfinished / "packages.lock").write_text("".join(lines))
     say(f"added {', '.join(f'{each.name} {each.version}' for each in added) or 'nothing'}"[:LONGEST_LINE])
-    description = one.description or f"{base.description}; with {listed}"
+    declare(unfinished, one, base)
+
+
+def declare(unfinished: Path, one: Declared, base: Environment) -> None:
+    """Write what the image is: as the one below, but for its name and what it says of itself."""
+    description = one.description or f"{base.description}; with {', '.join((*one.apt, *one.packages))}"
     environments.declare(
         unfinished,
         name=one.name,
