@@ -91,24 +91,30 @@ def digest(base: Environment, one: Declared) -> str:
 
 
 async def _build(settings: Settings, one: Declared, base: Environment, unfinished: Path, say: Say) -> None:
-    root, listed = unfinished / "root", ", ".join((*one.apt, *one.packages))
-    say(f"1/2 installing {listed} in a sandbox of {base.name}")
+    root = unfinished / "root"
+    say(f"1/2 installing {', '.join((*one.apt, *one.packages))} in a sandbox of {base.name}")
     before = read_packages(base.root, base.python)
+    layer = Layer(root, settings.storage_mb_max << 20)  # what the sandbox may hold is what the image may get
     async with _sandbox(settings, one, base) as (guest, info):
         workspace, places = Path(info.workspace_directory), dict[str, str]()
         if one.apt:
             await _install_debian(guest, base, one, settings.apt_sources or DEBIAN_SOURCES, say)
             # Taken before pip may run what comes with its packages: it has no say in what replaces files of the image.
-            await asyncio.to_thread(_take_debian, Path(base.root), root, workspace)
+            await asyncio.to_thread(_take_debian, layer, Path(base.root), root, workspace)
         if one.packages:
             places = await _install(guest, base, one, before)
         say(f"2/2 the files of {base.name}, and what was installed")
-        await asyncio.to_thread(_take_python, Path(base.root), root, workspace, places)
+        await asyncio.to_thread(_take_python, layer, Path(base.root), root, workspace, places)
     added = sorted(set(read_packages(str(root), base.python)) - set(before))
     lines = [f"{each.name}{'==' if each.kind == 'python' else '='}{each.version}\n" for each in added]
     (unfinished / "packages.lock").write_text("".join(lines))
     say(f"added {', '.join(f'{each.name} {each.version}' for each in added) or 'nothing'}"[:LONGEST_LINE])
-    description = one.description or f"{base.description}; with {listed}"
+    declare(unfinished, one, base)
+
+
+def declare(unfinished: Path, one: Declared, base: Environment) -> None:
+    """Write what the image is: as the one below, but for its name and what it says of itself."""
+    description = one.description or f"{base.description}; with {', '.join((*one.apt, *one.packages))}"
     environments.declare(
         unfinished,
         name=one.name,
@@ -119,15 +125,14 @@ async def _build(settings: Settings, one: Declared, base: Environment, unfinishe
     )
 
 
-def _take_debian(base: Path, root: Path, workspace: Path) -> None:
+def _take_debian(layer: Layer, base: Path, root: Path, workspace: Path) -> None:
     link_root(base, root)
-    Layer(root, replaces=True).add(workspace, f"{_DEBIAN}/root", "/")
+    layer.add(workspace, f"{_DEBIAN}/root", "/", replaces=True)
 
 
-def _take_python(base: Path, root: Path, workspace: Path, places: Mapping[str, str]) -> None:
+def _take_python(layer: Layer, base: Path, root: Path, workspace: Path, places: Mapping[str, str]) -> None:
     if not root.exists():
         link_root(base, root)
-    layer = Layer(root)
     for below, place in places.items():
         layer.add(workspace, below, place)
 

@@ -8,7 +8,7 @@ import posixpath
 from pathlib import Path
 from typing import Final
 
-from kernels.images.packages import list_names, read_text
+from kernels.images.reading import ImageReader
 from kernels.kernelspec import MOST_BYTES, OURS, Kernelspec, is_name, parse_kernelspec
 from kernels.languages import PYTHON
 from kernels.oci.safe_open import open_beneath
@@ -27,14 +27,14 @@ def read_kernelspecs(root: str, python: str) -> tuple[Kernelspec, ...]:
 
     A root never changes, so each is read once: a few small files. The first of a name counts, as for Jupyter.
     """
-    top, found = Path(root), dict[str, Kernelspec]()
+    image, found = ImageReader(root), dict[str, Kernelspec]()
     own = posixpath.normpath(posixpath.join(python, "../..", "share/jupyter/kernels"))
     for place in dict.fromkeys((own, *_PLACES)):
-        for name in sorted(list_names(top, place.strip("/")) or ()):
+        for name in sorted(image.list_names(place.strip("/"))):
             if name in found or name == OURS or not is_name(name):
                 continue
             directory = f"{place}/{name}"
-            text = read_text(top, f"{directory}/kernel.json".strip("/"), MOST_BYTES)
+            text = image.read_text(f"{directory}/kernel.json".strip("/"), MOST_BYTES)
             spec = parse_kernelspec(name, text, directory, python)
             if spec is not None:
                 found[name] = spec

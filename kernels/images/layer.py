@@ -20,9 +20,8 @@ from kernels.errors import EnvironmentBuildFailed
 from kernels.oci.safe_open import open_beneath
 
 MOST_FILES: Final = 1_000_000
-MOST_BYTES: Final = 32 << 30
 MOST_LEVELS: Final = 64
-_PIECE: Final = 1 << 20
+_ZEROS: Final = bytes(1 << 20)
 _PLACE: Final = re.compile(r"/[A-Za-z0-9._/+-]{1,500}")
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -42,26 +41,28 @@ def link_root(base: Path, root: Path) -> None:
 
 
 class Layer:
-    """Adds what a sandbox installed to a root file system of its own; counts what it takes.
+    """Adds what a sandbox installed to a root file system of its own: at most `most_bytes` in all, holes counted."""
 
-    One that `replaces` takes links too, and files in the place of the image's, but for those of the same size and time.
-    """
+    def __init__(self, root: Path, most_bytes: int) -> None:
+        self._root, self._most_bytes, self._replaces = root, most_bytes, False
+        self._files, self._bytes = MOST_FILES, most_bytes
 
-    def __init__(self, root: Path, *, replaces: bool = False) -> None:
-        self._root, self._replaces = root, replaces
-        self._files, self._bytes = MOST_FILES, MOST_BYTES
-
-    def add(self, source: Path, below: str, place: str) -> None:
+    def add(self, source: Path, below: str, place: str, *, replaces: bool = False) -> None:
         """Take the tree `below` a directory of the sandbox's into the image's directory `place`, which must be there.
 
-        What is not there to be taken is no error. Raises `EnvironmentBuildFailed`.
+        What `replaces` may have links too, and files in the place of the image's, but for those of the same size and
+        time. What is not there to be taken is no error. Raises `EnvironmentBuildFailed`.
         """
-        if not (_PLACE.fullmatch(place) or (self._replaces and place == "/")):
+        self._replaces = replaces
+        if not (_PLACE.fullmatch(place) or (replaces and place == "/")):
             raise EnvironmentBuildFailed(f"the image's Python keeps packages at no place: {place[:200]!r}")
         try:
             taken = open_beneath(source, os.fsencode(below))
         except FileNotFoundError:
             return
+        except OSError as error:
+            why = f"{below[:200]!r} of the sandbox cannot be opened: {error.strerror}"
+            raise EnvironmentBuildFailed(f"what was installed cannot be taken over: {why}") from None
         try:
             target = open_beneath(self._root, os.fsencode(place.strip("/")))
             try:
@@ -107,7 +108,7 @@ class Layer:
             found = os.fstat(taken.fileno())
             self._bytes -= found.st_size
             if not stat.S_ISREG(found.st_mode) or self._bytes < 0:
-                raise EnvironmentBuildFailed(f"what was installed has more than {MOST_BYTES:,} bytes")
+                raise EnvironmentBuildFailed(f"what was installed has more than {self._most_bytes:,} bytes")
             if self._replaces and not _make_way(target, name, found):
                 return
             try:
@@ -116,9 +117,13 @@ class Layer:
                 return
             with os.fdopen(new, "wb") as made:
                 left = found.st_size  # and no more, should a process of the sandbox still write to it
-                while left and (piece := taken.read(min(left, _PIECE))):
-                    left -= made.write(piece)
-                made.flush()
+                while left and (piece := taken.read(min(left, len(_ZEROS)))):
+                    left -= len(piece)
+                    if _ZEROS.startswith(piece):  # a hole costs a sandbox nothing, and stays one
+                        made.seek(len(piece), os.SEEK_CUR)
+                    else:
+                        made.write(piece)
+                made.truncate()
                 os.utime(made.fileno(), ns=(found.st_mtime_ns, found.st_mtime_ns))  # bytecode is good for this time
 
 

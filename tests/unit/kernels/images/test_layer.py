@@ -12,6 +12,7 @@ from kernels.errors import EnvironmentBuildFailed
 from kernels.images import layer
 from kernels.images.layer import Layer, link_root
 
+MOST = 10 << 30
 SITE = "usr/lib/python3.11/site-packages"
 
 
@@ -29,8 +30,8 @@ def test_files_of_the_image_below_are_shared_and_never_written(tmp_path: Path) -
     os.utime(source / "p/space/new.py", ns=(1, 5_000_000_000))
     root = tmp_path / "root"
     link_root(base, root)
-    Layer(root).add(source, "p", f"/{SITE}")
-    Layer(root).add(source, "nothing", f"/{SITE}")
+    Layer(root, MOST).add(source, "p", f"/{SITE}")
+    Layer(root, MOST).add(source, "nothing", f"/{SITE}")
     site = root / SITE
     assert (site / "shared.py").read_text() == (base / SITE / "shared.py").read_text() == "old"
     assert (site / "shared.py").stat().st_ino == (base / SITE / "shared.py").stat().st_ino
@@ -52,7 +53,7 @@ def test_a_file_that_grows_while_it_is_taken_is_taken_as_it_was(
         return found
 
     monkeypatch.setattr(layer.os, "fstat", grow)
-    Layer(root).add(source, "p", f"/{SITE}")
+    Layer(root, MOST).add(source, "p", f"/{SITE}")
     monkeypatch.undo()
     assert (root / SITE / "a.py").read_text() == "new"
 
@@ -64,7 +65,7 @@ def test_links_pipes_and_what_they_lead_to_are_left_out(tmp_path: Path) -> None:
     (source / "p/directory").symlink_to(secret)
     os.mkfifo(source / "p/pipe.py")
     (root / SITE).mkdir(parents=True)
-    Layer(root).add(source, "p", f"/{SITE}")
+    Layer(root, MOST).add(source, "p", f"/{SITE}")
     assert [each.name for each in (root / SITE).iterdir()] == ["fine.py"]
 
 
@@ -80,7 +81,7 @@ def test_what_is_laid_over_an_image_replaces_its_files_and_leaves_the_other_imag
         (source / "p" / name).symlink_to(target)
     os.mkfifo(source / "p/etc/pipe")
     link_root(base, root := tmp_path / "root")
-    Layer(root, replaces=True).add(source, "p", "/")
+    Layer(root, MOST).add(source, "p", "/", replaces=True)
     assert [(root / f"etc/{name}").read_text() for name in ("status", "kept")] == ["new", "old"]
     assert [(base / f"etc/{name}").read_text() for name in ("status", "link-now")] == ["old", "old"]
     links = [(root / name).readlink() for name in ("lib", "etc/link-now", "etc/alternative")]
@@ -107,7 +108,7 @@ def test_directories_of_an_image_are_not_replaced_and_its_links_not_followed(tmp
         (source / "p").mkdir(parents=True)
         (source / "p/etc").symlink_to(outside)
     with pytest.raises(EnvironmentBuildFailed, match="cannot be taken over"):
-        Layer(root, replaces=True).add(source, "p", "/")
+        Layer(root, MOST).add(source, "p", "/", replaces=True)
     assert list(outside.iterdir()) == []
 
 
@@ -120,11 +121,11 @@ def test_an_image_whose_directories_are_links_is_written_nowhere_else(tmp_path: 
     (root / "space").symlink_to(outside)
     for place in ("/usr/lib", "/usr/lib/below", "/", "/../outside", "usr", "/a\nb", ""):
         with pytest.raises(EnvironmentBuildFailed):
-            Layer(root).add(source, "p", place)
+            Layer(root, MOST).add(source, "p", place)
     assert list(outside.iterdir()) == []
 
 
-@pytest.mark.parametrize(("bound", "value"), [("MOST_FILES", 2), ("MOST_BYTES", 5), ("MOST_LEVELS", 2)])
+@pytest.mark.parametrize(("bound", "value"), [("MOST_FILES", 2), ("MOST_LEVELS", 2)])
 def test_so_much_is_taken_over_and_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str, value: int
 ) -> None:
@@ -132,10 +133,49 @@ def test_so_much_is_taken_over_and_no_more(
     source, root = write(tmp_path / "w", "p/a/b/one.py", "p/two.py", "p/three.py"), tmp_path / "root"
     root.mkdir()
     with pytest.raises(EnvironmentBuildFailed):
-        Layer(root).add(source, "p/a/..", "/x")
+        Layer(root, MOST).add(source, "p/a/..", "/x")
     (root / "x").mkdir()
     with pytest.raises(EnvironmentBuildFailed, match=r"more than|deeper than"):
-        Layer(root).add(source, "p", "/x")
+        Layer(root, MOST).add(source, "p", "/x")
+
+
+def test_all_that_an_image_gets_is_counted_together(tmp_path: Path) -> None:
+    source, root = write(tmp_path / "w", "debian/usr/one", "python/two.py"), tmp_path / "root"
+    (root / SITE).mkdir(parents=True)
+    whole = Layer(root, 5)
+    whole.add(source, "debian", "/", replaces=True)
+    with pytest.raises(EnvironmentBuildFailed, match="has more than 5 bytes"):
+        whole.add(source, "python", f"/{SITE}")
+    assert sorted(each.name for each in root.rglob("*") if each.is_file()) == ["one"]
+
+
+def test_holes_of_a_file_stay_holes(tmp_path: Path) -> None:
+    source, root = write(tmp_path / "w", "p/begins", "p/ends", "p/hole"), tmp_path / "root"
+    root.mkdir()
+    for name, place in (("ends", 8 << 20), ("begins", 0)):
+        with (source / "p" / name).open("wb") as file:
+            file.seek(place)
+            file.write(b"text")
+            file.truncate(9 << 20)
+    os.truncate(source / "p/hole", 9 << 20)
+    Layer(root, MOST).add(source, "p", "/", replaces=True)
+    for name in ("begins", "ends", "hole"):
+        assert (root / name).read_bytes() == (source / "p" / name).read_bytes()
+        assert (root / name).stat().st_blocks * 512 <= 2 << 20
+
+
+def test_a_place_of_the_sandbox_that_is_none_is_said(tmp_path: Path) -> None:
+    source, root = write(tmp_path / "w", "p/file"), tmp_path / "root"
+    (root / "x").mkdir(parents=True)
+    (source / "link").symlink_to("p")
+    (source / "loop").symlink_to("loop")
+    for below in ("link/below", "loop/below", "p/file/below", "../w/p", "p/\0", "p/" * 5_000):
+        with pytest.raises(EnvironmentBuildFailed, match="of the sandbox cannot be opened: "):
+            Layer(root, MOST).add(source, below, "/x")
+    for below in ("link", "p/file"):
+        with pytest.raises(EnvironmentBuildFailed, match="cannot be taken over: "):
+            Layer(root, MOST).add(source, below, "/x")
+    assert list((root / "x").iterdir()) == []
 
 
 def test_an_image_that_cannot_be_copied_leaves_nothing(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kernels.images import packages
+from kernels.images import packages, reading
 from kernels.images.packages import InstalledPackage, canonicalize, find_importable, read_packages
 
 STATUS = """Package: zlib1g
@@ -130,6 +130,38 @@ def test_so_many_are_read_and_no_more(tmp_path: Path, monkeypatch: pytest.Monkey
     write(tmp_path, {f"{site}/p{at}-1.dist-info/METADATA": metadata(f"p{at}", "1") for at in range(5)})
     monkeypatch.setattr(packages, "MOST_PACKAGES", 3)
     assert len(read(tmp_path)) == 3
+
+
+def test_packages_that_are_not_installed_count_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    removed = "Package: gone\nStatus: deinstall ok config-files\nVersion: 1\n \n\n"
+    root = write(tmp_path, {"var/lib/dpkg/status": removed * 3 + STATUS})
+    monkeypatch.setattr(packages, "MOST_PACKAGES", 4)
+    assert read(root) == [("system", "zlib1g", "1:1.2.13.dfsg-1", "apt")]
+
+
+def test_one_file_with_many_names_is_read_until_so_much_is_read_and_no_more(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    parts = tmp_path / "var/lib/dpkg/status.d"
+    write(parts, {"0-first": "Package: first\nVersion: 1\n", "large": "Package: large\nVersion: 2\n\n"})
+    os.truncate(parts / "large", 16 << 20)
+    for at in range(4):
+        (parts / f"large-{at}").hardlink_to(parts / "large")
+    write(parts, {"x-last": "Package: last\nVersion: 3\n"})
+    assert [name for _, name, _, _ in read(tmp_path)] == ["first", "large"]
+    assert [record.getMessage() for record in caplog.records] == [
+        f"the image {tmp_path} has more to read than is read of one: the rest is left out"
+    ]
+
+
+@pytest.mark.parametrize(("most", "found"), [(9, 2), (6, 1), (4, 0)])
+def test_so_many_files_are_looked_at_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, found: int
+) -> None:
+    site = "usr/lib/python3.11/site-packages"
+    write(tmp_path, {f"{site}/p{at}-1.dist-info/METADATA": metadata(f"p{at}", "1") for at in range(4)})
+    monkeypatch.setattr(reading, "MOST_FILES", most)
+    assert len(find_importable(str(tmp_path), [site])) == found
 
 
 def test_small_files_take_little_memory(tmp_path: Path) -> None:
