@@ -137,8 +137,8 @@ class Cgroups:
         """
         try:
             if not self.unified:
-                # Nothing cuts this short. It ends when a few rounds have found nothing, or all of the group's memory has
-                # been taken: less than its limit, and little after its processes' own mappings were moved.
+                # Nothing cuts this short. It ends when some rounds have found nothing, or all of the group's memory was
+                # taken: less than its limit, and little after its processes' own mappings were moved.
                 (self._v1("memory", sandbox_id) / "memory.force_empty").write_text("0")
                 return False
             (self._directories(sandbox_id)[0] / "memory.reclaim").write_text(str(piece_bytes))
