@@ -249,6 +249,8 @@ class LiveSession:
             await self._wake.wait()
         self._queue.remove(job)
         self.running = job
+        if job.row.runtime == PYTHON:
+            self.looking = False  # that ends before the kernel takes this, which an interrupt reaches from now on
         return job
 
     def interrupt_running(self) -> bool:
