@@ -77,7 +77,12 @@ class LauncherRuntime:
         return (await self._ask(wire.Usage(sandbox_id), wire.Used)).usage
 
     async def page_out(self, sandbox_id: str) -> PagedOut:
-        return (await self._ask(wire.PageOut(sandbox_id), wire.Moved, _LONG_SECONDS)).paged_out
+        try:
+            return (await self._ask(wire.PageOut(sandbox_id), wire.Moved, _LONG_SECONDS)).paged_out
+        except asyncio.CancelledError:
+            with contextlib.suppress(KernelsError, OSError):  # it ends the move, which would stop a sandbox for nobody
+                await self.thaw(sandbox_id)
+            raise
 
     async def thaw(self, sandbox_id: str) -> None:
         await self._ask(wire.Thaw(sandbox_id), wire.Nothing)

@@ -8,6 +8,7 @@ may not hand controllers to its children.
 from __future__ import annotations
 
 import contextlib
+import errno
 import math
 import time
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from kernels.errors import RuntimeUnusable, SandboxFailed, SandboxGone
 
 _REQUIRED: Final = ("memory", "cpu", "pids")
 _TOP: Final = "/"
+_GONE: Final = (errno.ENOENT, errno.ENODEV)
+"""What reading a file of a group says that was removed; the second of one that was open by then."""
 _SHARES: Final = ("cpu.shares", "1024")
 _WEIGHT: Final = ("cpu.weight", "100")
 """The file of a group's share of the processors on cgroup v1 and v2, and what it holds in a new group."""
@@ -110,11 +113,11 @@ class Cgroups:
     def freezer(self, sandbox_id: str) -> Path | None:
         """The file that stops the sandbox's processes: v1's `freezer.state` or v2's `cgroup.freeze`, by which has them.
 
-        A hybrid host may have a group of it in both.
+        A hybrid host may have a group of it in both. Raises `SandboxFailed` where it cannot be known who has them.
         """
         for group in self._directories(sandbox_id):
             for file in (group / "freezer.state", group / "cgroup.freeze"):
-                if file.exists() and _words(group / "cgroup.procs"):
+                if file.exists() and _has_processes(group):
                     return file
         return None
 
@@ -134,6 +137,8 @@ class Cgroups:
         """
         try:
             if not self.unified:
+                # Nothing cuts this short. It ends when some rounds have found nothing, or all of the group's memory was
+                # taken: less than its limit, and little after its processes' own mappings were moved.
                 (self._v1("memory", sandbox_id) / "memory.force_empty").write_text("0")
                 return False
             (self._directories(sandbox_id)[0] / "memory.reclaim").write_text(str(piece_bytes))
@@ -291,6 +296,16 @@ def _remove_directory(directory: Path) -> bool:
     except OSError:
         return not directory.exists()
     return True
+
+
+def _has_processes(group: Path) -> bool:
+    """Not of one that is gone. Raises `SandboxFailed` when it is there and cannot be read: it may well have some."""
+    try:
+        return bool((group / "cgroup.procs").read_text().strip())
+    except OSError as error:
+        if error.errno in _GONE:
+            return False
+        raise SandboxFailed(f"the processes of {group} cannot be read: {error}") from error
 
 
 def _words(path: Path) -> list[str]:

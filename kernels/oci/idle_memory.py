@@ -7,6 +7,7 @@ processes share with it (the pages of an image's libraries) stays where it is.
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import re
 import threading
@@ -20,6 +21,8 @@ from kernels.errors import SandboxFailed
 from kernels.host_memory import read_meminfo
 from kernels.oci.cgroups import Cgroups
 from kernels.sandbox import PagedOut
+
+log = logging.getLogger(__name__)
 
 FREEZE_SECONDS: Final = 5.0
 """A group that has not stopped by then, since one of its processes cannot, goes on."""
@@ -81,9 +84,11 @@ class IdleMemory:
         finally:
             if not kept:
                 self.thaw(sandbox_id)
+        if kept:  # who wants it since then thaws it
+            return PagedOut(moved)
         if stop.is_set():
             return PagedOut(0, "the sandbox was wanted")
-        return PagedOut(moved) if kept else PagedOut(0, f"the host's swap took {max(moved, 0):,} bytes of {before:,}")
+        return PagedOut(0, f"the host's swap took {max(moved, 0):,} bytes of {before:,}")
 
     def _reclaim(self, sandbox_id: str, stop: threading.Event) -> int:
         """Have the kernel take what was written to swap, and what several processes share; says what is left."""
@@ -96,17 +101,23 @@ class IdleMemory:
         return left
 
     def thaw(self, sandbox_id: str) -> None:
-        """Let it go on; one that runs, or is gone, stays as it is. Its memory comes back as it is used."""
+        """Let it go on; one that runs, or is gone, stays as it is. Its memory comes back as it is used.
+
+        Raises `SandboxFailed`.
+        """
         freezer = self._cgroups.freezer(sandbox_id)
         if freezer is None:
             return
         try:
             _set_frozen(freezer, frozen=False)
-            self._cgroups.allow_swap(sandbox_id, 0)
         except FileNotFoundError:
-            pass
+            return
         except OSError as error:
             raise SandboxFailed(f"the sandbox cannot be made to go on: {error}") from error
+        try:
+            self._cgroups.allow_swap(sandbox_id, 0)
+        except OSError as error:  # it goes on all the same, and is bounded again after its next move
+            log.warning("swap_not_bounded %s: %s", sandbox_id, error)
 
 
 def _set_frozen(freezer: Path, *, frozen: bool) -> None:

@@ -287,7 +287,7 @@ class SandboxedKernel:
         hub = self.hub
         if hub is None or hub.awaits_reply or self.guest.busy or self._node is not None:
             return True
-        return self._closing or self._replacing.locked() or any(each.busy for each in self._seconds())
+        return self._closing or self._replacing.locked() or any(each.busy or each.starting for each in self._seconds())
 
     def _follow_residence(self) -> None:
         """A guest that stands still is not followed: its silence is no death."""

@@ -93,6 +93,11 @@ class SecondKernel(ABC):
         """Whether code runs in it, or waits for its start."""
         return self._run != 0
 
+    @property
+    def starting(self) -> bool:
+        """Whether one is being started, for code or for an attached client."""
+        return self._starting.locked()
+
     async def execute(
         self,
         code: str,

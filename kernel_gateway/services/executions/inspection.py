@@ -24,6 +24,7 @@ from kernel_gateway.settings import Settings
 from kernels.cancelling import cancel_all
 from kernels.execution import introspection, variables
 from kernels.execution.hub import Hub
+from kernels.wire.message import Message
 from sandcell.models.constraints import MOST_LOOK_SECONDS
 from sandcell.models.inspection import (
     CompletionMatch,
@@ -38,6 +39,7 @@ from sandcell.models.inspection import (
 
 T = TypeVar("T")
 CLOSE_SECONDS: Final = 10.0
+LOOKS: Final = ("complete_request", "inspect_request")
 
 
 class Inspection:
@@ -113,13 +115,31 @@ class Inspection:
                 hub = await self._background.carry_out(reach_kernel(live), f"kernel of {live.id}")
                 _require_free(live)  # a cell may have begun meanwhile; one that begins now has to wait for the answer
                 require_read(hub, "shell", len(request.code), self._settings.attach_message_bytes)
-                live.looking = True  # and stays so at the deadline: the kernel goes on, and an interrupt is to reach it
+                _follow_look(live, hub)
                 with translated():
-                    found = await ask(hub, deadline_seconds=seconds)
-                live.looking = False
-                return hub, found
+                    return hub, await ask(hub, deadline_seconds=seconds)
         except (TimeoutError, DeadlinePassed):
             raise DeadlinePassed(f"the session's kernel did not answer within {seconds:g} s") from None
+
+
+def _follow_look(live: LiveSession, hub: Hub) -> None:
+    """The session is looked into until the kernel has answered or is gone.
+
+    That may be after the caller's deadline: the kernel goes on, an interrupt is to reach it, and it is not idle.
+    """
+    if live.looking or hub.error is not None:
+        return
+    live.looking = True
+
+    def end(*_: object) -> None:
+        live.looking = False
+        unsubscribe()
+
+    def deliver(channel: str, message: Message) -> None:
+        if channel == "shell" and message.parent_type in LOOKS and message.parent_session == hub.session:
+            end()
+
+    unsubscribe = hub.subscribe(deliver, failed=end)
 
 
 def _require_free(live: LiveSession) -> None:

@@ -26,6 +26,8 @@ CHECK_SECONDS: Final = 5.0
 LEAST_SECONDS: Final = 0.1
 REFUSED: Final = 3
 """Sessions that swap has no room for, after which one look gives up."""
+RETRY_SECONDS: Final = 300.0
+"""After which an idle session that could not be paged out is tried again: there may be swap by then."""
 UNDER_PRESSURE: Final = 8
 """Sessions that are paged out after one look that found the machine short of memory; the next look sees what it did."""
 
@@ -90,7 +92,8 @@ class IdleMemory:
                     moved += 1
                     self._short = False
                 elif why != IN_USE.why:
-                    refused += 1  # a smaller one may still find room
+                    refused += 1  # a smaller one may still find room: at the next look it is another's turn
+                    live.keep_resident(RETRY_SECONDS)
                     if not self._short:  # said once, not at every look
                         log.warning("not_paged_out", session=live.id, why=why)
                     self._short = True
@@ -102,7 +105,7 @@ def may_be_stopped(live: LiveSession) -> bool:
     sandbox = live.sandbox
     if live.ending is not None or live.row.record.keep_awake or live.busy or live.looking or live.held is not None:
         return False
-    if live.kept_resident_since == live.last_activity:
+    if live.kept_resident:
         return False
     if sandbox.memory != "resident" or sandbox.live_generation is None or not sandbox.workspace_ready:
         return False
@@ -123,7 +126,7 @@ async def _page_out(live: LiveSession, still_idle: Callable[[], bool]) -> str | 
     try:
         moved = await kernel.page_out(still_idle)
     except (KernelsError, OSError) as error:  # of this one; the next may be fine
-        live.kept_resident_since = live.last_activity
+        live.keep_resident(RETRY_SECONDS)
         log.warning("not_paged_out", session=live.id, why=str(error))
         return IN_USE.why
     if not moved.moved_bytes:

@@ -80,8 +80,8 @@ class LiveSession:
         """The clients attached to it, once there are any."""
         self.looking = False
         """Whether the kernel was asked to complete or inspect code, and has not answered yet."""
-        self.kept_resident_since: float | None = None
-        """Its last activity when its sandbox could not be stopped: that is not tried again before the next."""
+        self._kept_resident: tuple[float, float] | None = None
+        """Its last activity when its sandbox could not be paged out, and when it may be again without another."""
         self.lease: HeldLease | None = None
         self.lease_task: asyncio.Task[None] | None = None
         self._clock = clock
@@ -123,6 +123,16 @@ class LiveSession:
     def touch(self) -> None:
         """Work was done in it: its idle time begins again."""
         self.last_activity = self._clock.now()
+
+    @property
+    def kept_resident(self) -> bool:
+        """Whether paging it out has failed, and is not to be tried again yet."""
+        kept = self._kept_resident
+        return kept is not None and kept[0] == self.last_activity and self._clock.now() < kept[1]
+
+    def keep_resident(self, seconds: float) -> None:
+        """Have it stay as it is until its next activity, but no longer than this."""
+        self._kept_resident = self.last_activity, self._clock.now() + seconds
 
     @contextlib.contextmanager
     def in_use(self) -> Iterator[None]:
@@ -239,6 +249,8 @@ class LiveSession:
             await self._wake.wait()
         self._queue.remove(job)
         self.running = job
+        if job.row.runtime == PYTHON:
+            self.looking = False  # that ends before the kernel takes this, which an interrupt reaches from now on
         return job
 
     def interrupt_running(self) -> bool:

@@ -273,6 +273,9 @@ class Worker:
             if job.has_to_stop():
                 return None
         kernel = await sandbox.ready()
+        if kernel.residence.stopped:
+            with translated():  # a sandbox that cannot go on now has lost nothing: the code is refused before it begins
+                await kernel.residence.awake()
         with contextlib.suppress(KernelsError):  # said again, and dealt with, when the code is to run
             await kernel.ready()
         return kernel

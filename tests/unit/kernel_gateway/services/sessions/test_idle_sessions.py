@@ -1,0 +1,77 @@
+"""Whose turn it is to be paged out, when some cannot be."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
+from kernel_gateway.services.sessions.idle_memory import REFUSED, RETRY_SECONDS, IdleMemory
+from kernel_gateway.services.sessions.live_session import LiveSession
+from kernel_gateway.settings import Settings
+from kernel_gateway.storage.sessions import SessionRow
+from kernels.host_memory import HostMemory
+from kernels.sandbox import PagedOut
+from tests.doubles.turned_clock import TurnedClock
+
+
+class Swap:
+    """A host whose swap has room for small sandboxes only, until it has for all."""
+
+    def __init__(self) -> None:
+        self.room = 1
+
+    def has_swap(self) -> bool:
+        return True
+
+    def pressure_percent(self) -> float:
+        return 0.0
+
+    def available_bytes(self) -> int:
+        return 1 << 60
+
+
+def make_session(number: int, size: int, swap: Swap, clock: TurnedClock) -> LiveSession:
+    row = SessionRow(f"{number}", "p", "w", "", "python", 1, 0.0, float(number), 1e9, 10**9, 10**9, None, {})
+    live = LiveSession(row, clock)
+    sandbox: Any = SimpleNamespace(
+        memory="resident",
+        live_generation=1,
+        workspace_ready=True,
+        mirror=SimpleNamespace(state=SimpleNamespace(pending=False)),
+    )
+
+    async def page_out(_still_idle: object) -> PagedOut:
+        if size > swap.room:
+            return PagedOut(0, "no room")
+        sandbox.memory = "paged_out"
+        return PagedOut(size)
+
+    sandbox.kernel = SimpleNamespace(page_out=page_out)
+    live.sandbox = sandbox
+    return live
+
+
+def test_those_that_cannot_be_moved_do_not_keep_others_resident() -> None:
+    clock, swap = TurnedClock(), Swap()
+    clock.advance(10_000)
+    sizes = [9] * REFUSED + [1, 1]
+    sessions = [make_session(number, size, swap, clock) for number, size in enumerate(sizes)]
+    idle = IdleMemory(
+        settings=Settings(data_dir="/x", idle_memory_seconds=60),
+        clock=clock,
+        registry=cast("Any", sessions),
+        host=cast("HostMemory", swap),
+    )
+
+    def moved() -> list[bool]:
+        asyncio.run(idle.look())
+        return [live.sandbox.memory == "paged_out" for live in sessions]
+
+    assert moved() == [False] * len(sizes)
+    assert moved() == [size == 1 for size in sizes]
+    swap.room = 9
+    clock.advance(RETRY_SECONDS - 1)
+    assert moved() == [size == 1 for size in sizes], "each is asked again after a while only"
+    clock.advance(1)
+    assert all(moved())

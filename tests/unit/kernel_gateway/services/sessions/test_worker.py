@@ -1,0 +1,50 @@
+"""A session's worker and a sandbox that stands still."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from kernel_gateway.errors import SandboxUnavailable
+from kernel_gateway.services.sessions.worker import Worker
+from kernels.errors import SandboxFailed
+from kernels.sandbox import SandboxRuntime
+from kernels.sandboxed.residence import Residence
+from tests.unit.kernels.sandboxed.test_residence import SlowRuntime
+
+
+class StoppedKernel:
+    """A kernel whose sandbox stands still, and goes on at the second try."""
+
+    def __init__(self) -> None:
+        runtime = SlowRuntime(failures=1)
+        runtime.move.set()
+        self.residence = Residence(cast("SandboxRuntime", runtime), "s", lambda: None)
+
+    async def ready(self) -> int:
+        if self.residence.stopped:
+            raise SandboxFailed("it stands still")
+        return 1
+
+
+def test_code_is_refused_before_it_begins_when_its_sandbox_cannot_go_on() -> None:
+    """Begun, it would be recorded as died, and the sandbox destroyed that has only to be asked again."""
+
+    async def run() -> None:
+        kernel = StoppedKernel()
+        assert (await kernel.residence.page_out()).moved_bytes
+
+        async def there() -> StoppedKernel:
+            return kernel
+
+        worker: Any = object.__new__(Worker)
+        worker._live = SimpleNamespace(sandbox=SimpleNamespace(ensure_started=there, ready=there, workspace_ready=True))
+        with pytest.raises(SandboxUnavailable) as refused:
+            await worker._ready(None)
+        assert refused.value.retryable
+        assert await worker._ready(None) is kernel
+
+    asyncio.run(run())
