@@ -1,8 +1,8 @@
 """Errors in the words of each of E2B's three services. Pure.
 
 The control plane and envd's files answer `{"code": status, "message"}`, the code interpreter a text that its client
-shows as it is, envd's remote procedures `{"code": word, "message"}`. A sandbox that is gone is 502 with a sentence that
-clients look for.
+shows as it is, envd's remote procedures `{"code": word, "message"}`. A sandbox that is gone is 404 on the
+control plane, and else 502 with a sentence that clients look for.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class SandboxGone(GatewayError):
         self.sandbox_id = sandbox_id
 
 
-def find_status(error: GatewayError) -> int:
+def find_status(error: GatewayError, plane: Plane) -> int:
     """The HTTP status of an error on this face."""
     if isinstance(error, SessionTerminated):
-        return 502
+        return 404 if plane == "control" else 502
     return error.status
 
 
@@ -54,12 +54,12 @@ def word_of(error: GatewayError) -> str:
     """The code of a remote procedure's error."""
     if isinstance(error, Conflict) and error.details.get("reason") == "exists":
         return "already_exists"
-    return WORDS.get(find_status(error), "internal")
+    return WORDS.get(find_status(error, "rpc"), "internal")
 
 
 def describe(error: GatewayError, plane: Plane) -> dict[str, Any]:
     """The JSON of an error."""
-    status = find_status(error)
+    status = find_status(error, plane)
     if isinstance(error, SandboxGone):
         if plane == "rpc":
             return {"code": "unavailable", "message": error.message}
@@ -81,4 +81,4 @@ def make_response(error: GatewayError, plane: Plane) -> ErrorResponse:
     else:
         headers["Content-Type"] = JSON
         body = encode(describe(error, plane))
-    return ErrorResponse(body, find_status(error), headers, code=error.code, message=error.message)
+    return ErrorResponse(body, find_status(error, plane), headers, code=error.code, message=error.message)

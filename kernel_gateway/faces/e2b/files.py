@@ -59,8 +59,10 @@ def _unpack(call: Call) -> list[tuple[str, bytes]]:
     if not call.headers.get("Content-Type", "").startswith("multipart/form-data"):
         return [(_read_path(call), content)]
     parts = _parse_parts(call.headers["Content-Type"], content)
-    single = call.query.get("path") if len(parts) == 1 else None
-    return [(single or part.filename, part.body) for part in parts]
+    named = call.query.get("path")
+    if named and len(parts) > 1:
+        raise InvalidRequest("path: names one file, and the form has several")
+    return [(named or part.filename, part.body) for part in parts]
 
 
 def _read_path(call: Call) -> str:

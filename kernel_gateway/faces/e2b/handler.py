@@ -92,6 +92,7 @@ class E2BHandler(FaceHandler):
         query = self.call.query
         if self.request.path != "/files":
             raise Unauthorized("only addresses of files are signed")
+        identifiers.require_path(query.get("path", ""))
         caller, self.call.session_id = await self.services.sandbox_tokens.check_signature(
             query["signature"],
             path=query.get("path", ""),

@@ -71,8 +71,7 @@ def choose_environment(template: str, own: str) -> str:
 def resolve_path(path: str, user: str = "") -> str:
     """An absolute path without dots: relative ones begin in the home; raises InvalidRequest."""
     require_user(user)
-    if "\0" in path or len(path.encode("utf-8", "surrogateescape")) > LONGEST_PATH:
-        raise InvalidRequest(f"a path has no NUL and at most {LONGEST_PATH:,} bytes")
+    require_path(path)
     if path == "~" or path.startswith("~/"):
         path = HOME + path[1:]
     elif not path.startswith("/"):
@@ -84,6 +83,12 @@ def resolve_path(path: str, user: str = "") -> str:
         elif part not in ("", "."):
             parts.append(part)
     return "/" + "/".join(parts)
+
+
+def require_path(path: str) -> None:
+    """Raises InvalidRequest for what is too long for a path, or has what none has."""
+    if "\0" in path or len(path.encode("utf-8", "surrogateescape")) > LONGEST_PATH:
+        raise InvalidRequest(f"a path has no NUL and at most {LONGEST_PATH:,} bytes")
 
 
 def require_user(user: str) -> None:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, NoReturn
 from urllib.parse import parse_qsl, unquote
 
-from kernel_gateway.errors import InvalidRequest, NotFound, UnknownEnvironment
+from kernel_gateway.errors import InvalidRequest, UnknownEnvironment
 from kernel_gateway.faces.e2b import answers
 from kernel_gateway.faces.e2b.calls import Call
 from kernel_gateway.faces.e2b.identifiers import HOME, choose_environment
@@ -84,10 +84,7 @@ async def _start_once(call: Call, wanted: StartSession, surroundings: Surroundin
     if not KEY.fullmatch(key):
         raise InvalidRequest("Idempotency-Key has 1 to 255 of a-z, 0-9 and -")
     session_id = str(uuid.uuid5(uuid.NAMESPACE_OID, f"e2b {call.principal.id} {key}"))
-    try:
-        return await services.sessions.get(call.principal, session_id)
-    except NotFound:
-        return await services.sessions.start(call.principal, wanted, session_id, surroundings=surroundings)
+    return await services.sessions.start_once(call.principal, wanted, session_id, surroundings=surroundings)
 
 
 async def _require_network(call: Call, name: str, body: Any) -> None:
@@ -121,8 +118,14 @@ async def connect_sandbox(call: Call) -> Response:
     return Response(_describe(call, session))
 
 
+async def _require_live(call: Call) -> Session:
+    """The caller's sandbox; raises NotFound, SessionTerminated."""
+    await call.services.registry.require(call.principal, call.session_id)
+    return await call.services.sessions.get(call.principal, call.session_id)
+
+
 async def get_sandbox(call: Call) -> Response:
-    session = await call.services.sessions.get(call.principal, call.session_id)
+    session = await _require_live(call)
     environment = await call.services.environments.of_session(session.environment)
     token = call.services.sandbox_tokens.derive(call.caller.credential_id, session.id)
     shown = answers.detail_sandbox(session, environment.resources, internet=_reaches_internet(environment))
@@ -197,9 +200,7 @@ def _read_metadata(text: str) -> dict[str, str]:
 
 
 async def kill_sandbox(call: Call) -> None:
-    session = await call.services.sessions.get(call.principal, call.session_id)
-    if session.status != "READY":
-        raise NotFound("The sandbox was not found")
+    await _require_live(call)
     await call.services.sessions.stop(call.principal, call.session_id, "its client ended it")
 
 
@@ -219,12 +220,12 @@ async def refresh_sandbox(call: Call) -> None:
 
 async def get_metrics(call: Call) -> Response:
     """What it uses now, if that is in the time asked for: a history is not kept."""
+    session = await _require_live(call)
     now, (start, end) = call.services.clock.now(), (call.query.get(each, "") for each in ("start", "end"))
     if not all(not text or (text.isdecimal() and len(text) <= MOST_DIGITS) for text in (start, end)):
         raise InvalidRequest("start and end are seconds since 1970")
     if int(start or 0) > now or int(end or now) < now - METRIC_SECONDS:
         return Response([])
-    session = await call.services.sessions.get(call.principal, call.session_id)
     environment = await call.services.environments.of_session(session.environment)
     return Response([answers.describe_metric(session, environment.resources, now)])
 
@@ -232,7 +233,7 @@ async def get_metrics(call: Call) -> Response:
 async def refuse(call: Call) -> NoReturn:
     """Of what E2B has and Sandcell has not; of a sandbox only to those whose it is."""
     if call.session_id:
-        await call.services.sessions.get(call.principal, call.session_id)
+        await _require_live(call)
     raise NotOffered(
         "pause, resume, snapshots, forks and changes of the network are not supported: a sandbox runs until its time is"
         " over or it is killed; set_timeout gives it more time"

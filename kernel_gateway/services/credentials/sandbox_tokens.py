@@ -2,7 +2,8 @@
 
 Nothing of them is stored: a token names the credential it was derived from and proves it with a MAC under the service's
 key. It counts for as long as that credential does, and reaches what its principal owns. Addresses of files may be
-signed with one: such a signature is tried against the tokens that were used lately.
+signed with one and do not say whose they are: such a signature is tried against the tokens of live sessions that were
+used lately.
 """
 
 from __future__ import annotations
@@ -27,8 +28,15 @@ from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.settings import Settings
 
 TOKEN: Final = re.compile(r"([0-9a-f]{32})([0-9a-f]{64})")
-MOST_KNOWN: Final = 2_000
-"""Tokens by which signatures of addresses are checked; the oldest go. A wrong signature costs a hash of each."""
+MOST_KNOWN: Final = 4
+"""Tokens of one live session by which signatures of addresses are checked; the oldest go.
+
+So nobody's push out another's. A wrong signature costs a short hash of each.
+"""
+SIGNATURE_LENGTH: Final = 46
+LONGEST_EXPIRATION: Final = 15
+"""Of a signature, in digits."""
+NOT_SIGNED: Final = "the signature is not one of this service's, or its sandbox is gone"
 _PURPOSE: Final = b"sandcell sandbox tokens 1"
 
 
@@ -40,7 +48,7 @@ class SandboxTokens:
         self._clock = clock
         self._identity = identity
         self._registry = registry
-        self._known: OrderedDict[tuple[str, str], str] = OrderedDict()
+        self._known: dict[str, OrderedDict[str, str]] = {}
 
     @cached_property
     def _key(self) -> bytes:
@@ -72,27 +80,49 @@ class SandboxTokens:
         self, signature: str, *, path: str, operation: str, user: str, expiration: str
     ) -> tuple[Caller, str]:
         """Who signed this address, and for which session; raises Unauthorized."""
-        if expiration and not (expiration.isdecimal() and int(expiration[:15]) > self._clock.now()):
+        if len(expiration) > LONGEST_EXPIRATION or len(signature) != SIGNATURE_LENGTH:
+            raise Unauthorized(NOT_SIGNED)
+        if expiration and not (expiration.isdecimal() and int(expiration) > self._clock.now()):
             raise Unauthorized("signature is already expired")
-        given = signature.encode("utf-8", "surrogateescape")
-        for (session_id, credential_id), token in list(self._known.items()):
-            if session_id not in self._registry:
-                self._known.pop((session_id, credential_id), None)
-                continue
-            if hmac.compare_digest(given, sign_path(token, path, operation, user, expiration).encode()):
+        given, begun = signature.encode("utf-8", "surrogateescape"), _begin(path, operation, user)
+        for session_id, credential_id, token in self._list_known():
+            if hmac.compare_digest(given, _finish(begun, token, expiration).encode()):
                 self._remember(session_id, credential_id, token)
                 return await self._identity.find_token(credential_id), session_id
-        raise Unauthorized("the signature is not one of this service's, or its sandbox is gone")
+        raise Unauthorized(NOT_SIGNED)
 
     def _remember(self, session_id: str, credential_id: str, token: str) -> None:
-        self._known[session_id, credential_id] = token
-        self._known.move_to_end((session_id, credential_id))
-        if len(self._known) > MOST_KNOWN:
-            self._known.popitem(last=False)
+        if session_id not in self._registry:
+            return
+        if session_id not in self._known:
+            self._known = {each: own for each, own in self._known.items() if each in self._registry}
+        own = self._known.setdefault(session_id, OrderedDict())
+        own[credential_id] = token
+        own.move_to_end(credential_id)
+        if len(own) > MOST_KNOWN:
+            own.popitem(last=False)
+
+    def _list_known(self) -> list[tuple[str, str, str]]:
+        """Session, credential and token, of the sessions that live."""
+        return [
+            (session_id, credential_id, token)
+            for session_id, own in self._known.items()
+            if session_id in self._registry
+            for credential_id, token in own.items()
+        ]
 
 
 def sign_path(token: str, path: str, operation: str, user: str, expiration: str) -> str:
     """The signature of an address of a file, as E2B's clients make it."""
-    parts = [path, operation, user, token, *([expiration] if expiration else [])]
-    digest = hashlib.sha256(":".join(parts).encode("utf-8", "surrogatepass")).digest()
-    return "v1_" + base64.b64encode(digest).decode().rstrip("=")
+    return _finish(_begin(path, operation, user), token, expiration)
+
+
+def _begin(path: str, operation: str, user: str) -> hashlib._Hash:
+    """What signatures by all tokens have in common, hashed."""
+    return hashlib.sha256(f"{path}:{operation}:{user}:".encode("utf-8", "surrogatepass"))
+
+
+def _finish(begun: hashlib._Hash, token: str, expiration: str) -> str:
+    digest = begun.copy()
+    digest.update((f"{token}:{expiration}" if expiration else token).encode("utf-8", "surrogatepass"))
+    return "v1_" + base64.b64encode(digest.digest()).decode().rstrip("=")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kernel_gateway.errors import NotFound, SessionTerminated
+from kernel_gateway.errors import Conflict, NotFound, SessionTerminated
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.storage import sessions
@@ -29,10 +29,14 @@ class Registry:
         return session_id in self._live
 
     def add(self, live: LiveSession) -> None:
-        self._live[live.id] = live
+        """Raises Conflict when there is one of this id already."""
+        if self._live.setdefault(live.id, live) is not live:
+            raise Conflict("a session of this id lives already", session_id=live.id)
 
     def remove(self, live: LiveSession) -> None:
-        self._live.pop(live.id, None)
+        """This very one; another of its id stays."""
+        if self._live.get(live.id) is live:
+            del self._live[live.id]
 
     def get(self, session_id: str) -> LiveSession | None:
         """A session that lives here, of any principal."""

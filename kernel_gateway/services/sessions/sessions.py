@@ -8,6 +8,7 @@ import math
 import uuid
 from dataclasses import replace
 from typing import cast
+from weakref import WeakValueDictionary
 
 import msgspec
 import structlog
@@ -95,6 +96,7 @@ class Sessions:
         self._registry = registry
         self._builder = builder
         self._lifecycle = lifecycle
+        self._starts: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def start(
         self,
@@ -131,6 +133,20 @@ class Sessions:
                     raise SessionTerminated("the session was ended while it started", session_id=row.id) from None
                 raise
         return await _describe_now(live)
+
+    async def start_once(
+        self, principal: Principal, body: StartSession, session_id: str, *, surroundings: Surroundings | None = None
+    ) -> Session:
+        """The session of this id, which the first of those who ask starts; raises SessionTerminated once it has ended.
+
+        Otherwise as `start`.
+        """
+        async with self._starts.setdefault(session_id, asyncio.Lock()):
+            try:
+                live = await self._registry.require(principal, session_id)
+            except NotFound:
+                return await self.start(principal, body, session_id, surroundings=surroundings)
+            return await _describe_now(live)
 
     async def get(self, principal: Principal, session_id: str) -> Session:
         live = self._registry.find(principal, session_id)

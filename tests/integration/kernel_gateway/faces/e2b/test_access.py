@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import json
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
 
-from kernel_gateway.faces.e2b.identifiers import format_key
-from kernel_gateway.services.credentials.sandbox_tokens import sign_path
+from kernel_gateway.faces.e2b.identifiers import LONGEST_PATH, format_key
+from kernel_gateway.services.credentials.sandbox_tokens import LONGEST_EXPIRATION, sign_path
 from tests.integration.kernel_gateway.faces.e2b.owners import Owner, make_owner
 from tests.running_service import RunningService
+
+ENDED = (
+    ("GET", ""),
+    ("DELETE", ""),
+    ("GET", "/metrics"),
+    ("GET", "/metrics?end=1"),
+    ("POST", "/connect"),
+    ("POST", "/resume"),
+    ("POST", "/timeout"),
+    ("POST", "/refreshes"),
+    ("POST", "/pause"),
+)
+"""What the control plane is asked of a sandbox."""
 
 
 def test_another_s_sandbox_is_not_there(owner: Owner, stranger: Owner) -> None:
@@ -91,8 +105,17 @@ def test_signed_addresses(owner: Owner) -> None:
     assert get("signed", signature_expiration="99999999999").content == b"x"
     assert [get("other").status_code, get("signed", "write").status_code] == [401, 401]
     assert get("signed", signature_expiration="1").status_code == 401
+    assert get("signed", signature_expiration="9" * (LONGEST_EXPIRATION + 1)).status_code == 401
+    too_long = owner.http.get("/files", params={"path": "x" * (LONGEST_PATH + 1), "signature": "x"})
+    assert too_long.status_code == 400
     assert owner.http.get("/files", params={"path": "signed", "signature": "é"}).status_code == 401
     assert owner.http.get("/contexts", params={"signature": "x"}).status_code == 401
+    query = {"path": "signed", "signature": sign_path(owner.token, "signed", "write", "", "")}
+    parts = [("file", (name, b"form")) for name in ("signed", "elsewhere")]
+    assert owner.http.post("/files", params=query, files=parts).status_code == 400
+    assert owner.data("GET", "/files?path=elsewhere").status_code == 404
+    assert owner.http.post("/files", params=query, files=parts[1:]).status_code == 200
+    assert get("signed").content == b"form"
 
 
 def test_lifetimes(owner: Owner) -> None:
@@ -132,16 +155,26 @@ def test_lists_have_pages_and_filters(service: RunningService, owner: Owner) -> 
     assert owner.http.get("/v2/sandboxes", params={"metadata": "run%3D2"}, headers=key).json() == []
     for each in made:
         assert owner.http.delete(f"/sandboxes/{each['sandboxID']}", headers=key).status_code == 204
-        assert owner.http.delete(f"/sandboxes/{each['sandboxID']}", headers=key).status_code == 404
+    for method, path in ENDED:
+        body = {"json": {"timeout": 100}} if method == "POST" else {}
+        gone = owner.http.request(method, f"/sandboxes/{made[0]['sandboxID']}{path}", headers=key, **body)
+        assert (gone.status_code, gone.json()["code"]) == (404, 404), path
     for wrong in ({"limit": "0"}, {"limit": "101"}, {"nextToken": "!"}, {"startedAfter": "x"}):
         assert owner.http.get("/v2/sandboxes", params=wrong, headers=key).status_code == 400
 
 
 def test_a_create_sent_twice_starts_one(service: RunningService, owner: Owner) -> None:
     headers = {"X-API-Key": format_key(service.token), "Idempotency-Key": str(uuid.uuid4())}
-    made = [owner.http.post("/v2/sandboxes", json={"templateID": "base"}, headers=headers).json() for _ in range(2)]
-    assert made[0]["sandboxID"] == made[1]["sandboxID"]
-    assert owner.http.delete(f"/sandboxes/{made[0]['sandboxID']}", headers=headers).status_code == 204
+
+    def create(_number: int = 0) -> httpx.Response:
+        return owner.http.post("/v2/sandboxes", json={"templateID": "base"}, headers=headers)
+
+    with ThreadPoolExecutor() as threads:
+        made = [*threads.map(create, range(3)), create()]
+    assert [each.status_code for each in made] == [201] * 4, [each.text for each in made]
+    assert len({each.json()["sandboxID"] for each in made}) == 1
+    assert owner.http.delete(f"/sandboxes/{made[0].json()['sandboxID']}", headers=headers).status_code == 204
+    assert create().status_code == 404
 
 
 def test_variables_are_kept_out_of_every_record(service: RunningService, owner: Owner) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from kernels.oci import storage
 from kernels.oci.namespaces import idmap
 from kernels.sandbox import SandboxInfo, SandboxSpec
 from sandcell.models.commands import CommandRequest
+from sandcell.models.sessions import StartSession
 from tests.integration.kernel_gateway.services.conftest import Gateway, House
 from tests.integration.kernel_gateway.services.lost_kernels import lose_kernels_when_open
 
@@ -110,14 +112,21 @@ async def refusals(house: House) -> None:
         ):
             with pytest.raises(refusal):
                 await gateway.start(**body)
-        session = await gateway.start(labels={"a": "b"})
+        wanted, own_id = StartSession(labels={"a": "b"}), str(uuid.uuid4())
+        session, same = await asyncio.gather(*(sessions.start_once(me, wanted, own_id) for _ in range(2)))
+        assert session.id == same.id == own_id
         assert [each.id for each in (await sessions.list(me)).items] == [session.id]
+        with pytest.raises(errors.Conflict):
+            await sessions.start(me, wanted, own_id)
+        assert own_id in gateway.services.registry
         with pytest.raises(errors.SessionLimit) as full:
             await gateway.start()
         assert full.value.retry_after_seconds > 0
         await workspace_in_use(gateway, session.workspace_id)
         await sessions.stop(me, session.id)
         assert (await sessions.list(me, status="READY")).items == []
+        with pytest.raises(errors.SessionTerminated):
+            await sessions.start_once(me, wanted, own_id)
 
 
 async def workspace_in_use(gateway: Gateway, workspace_id: str) -> None:
