@@ -52,6 +52,7 @@ class RunningService:
             "port": 0,
             "token": self.token,
             "log_level": "info",  # a failing test shows the requests that it made
+            "idle_memory_seconds": 0,  # a test that adds swap (`swap_file`) must not stop the sessions of others
             **settings,
         }
         self._process: subprocess.Popen[str] | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import tempfile
@@ -12,12 +13,16 @@ from pathlib import Path
 import pytest
 
 NAME = "sandcell-swap"
+PLACE = Path("/var/tmp")
 
 
 @contextmanager
-def swap_file(megabytes: int = 512) -> Iterator[Path]:
-    """A swap file in use; the test is skipped where the kernel takes none, as in a container or on a tmpfs."""
-    with tempfile.TemporaryDirectory(prefix=f"{NAME}-", dir="/var/tmp") as directory:
+def swap_file(megabytes: int = 256) -> Iterator[Path]:
+    """A swap file in use; the test is skipped where the kernel takes none, as in a container or on a tmpfs.
+
+    The whole machine swaps to it, so there is one at a time: another test's waits here, before its deadlines begin.
+    """
+    with _turn(), tempfile.TemporaryDirectory(prefix=f"{NAME}-", dir=PLACE) as directory:
         file = Path(directory, NAME)
         with file.open("wb") as opened:
             os.posix_fallocate(opened.fileno(), 0, megabytes << 20)
@@ -31,3 +36,14 @@ def swap_file(megabytes: int = 512) -> Iterator[Path]:
             yield file
         finally:
             subprocess.run(["swapoff", file], check=True)
+
+
+@contextmanager
+def _turn() -> Iterator[None]:
+    """Also among several test runs: the lock is on a directory that all of them have, and ends with its process."""
+    directory = os.open(PLACE, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(directory)

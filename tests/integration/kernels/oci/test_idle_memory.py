@@ -17,7 +17,7 @@ from tests.swap_file import swap_file
 
 @pytest.fixture
 def swap() -> Iterator[Path]:
-    with swap_file(256) as file:
+    with swap_file() as file:
         yield file
 
 

@@ -30,6 +30,7 @@ def house(tmp_path_factory: pytest.TempPathFactory, short_directory: Path, envir
             drain_seconds=5.0,
             attach_replay_bytes=1_000_000,
             attach_message_bytes=200_000,
+            idle_memory_seconds=0,
         )
     )
 
