@@ -15,7 +15,7 @@ from typing import Any
 from ..options import Options
 from ..refusal import Refusal, refusal_of
 from .capture import HeadTail
-from .families import family, signal_all, snapshot
+from .families import signal_all, signal_family
 from .reaper import Exit, Reaper
 from .spawn import Program, spawn
 
@@ -83,8 +83,7 @@ class Command:
         if self.status != "running" or self._exit is not None:
             return
         self.status = status
-        self._doomed = family([self.pid], snapshot())
-        signal_all(self._doomed, signal.SIGTERM)
+        self._doomed = signal_family(self.pid, signal.SIGTERM)
         self._later(GRACE_SECONDS, self._kill)
 
     def report(self) -> dict[str, Any]:
@@ -128,7 +127,7 @@ class Command:
 
     def _kill(self) -> None:
         """Kill what has not ended by itself; a shell that even survives that (stuck in the kernel) is given up."""
-        self._doomed |= family([self.pid], snapshot())
+        self._doomed |= signal_family(self.pid, signal.SIGKILL)
         signal_all(self._doomed, signal.SIGKILL)
         self._later(UNKILLABLE_SECONDS, self._finish)
 

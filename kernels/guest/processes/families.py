@@ -56,6 +56,29 @@ def family(heads: Iterable[int], all_kin: dict[int, Kin]) -> set[int]:
     return members & all_kin.keys()
 
 
+def parents_first(members: set[int], all_kin: dict[int, Kin]) -> list[int]:
+    """The members in an order in which each comes after its parent, if that is one of them (pure)."""
+    children: dict[int, list[int]] = {}
+    for pid in members:
+        children.setdefault(all_kin[pid].parent, []).append(pid)
+    ordered = [pid for pid in members if all_kin[pid].parent not in members]
+    for pid in ordered:  # it grows meanwhile
+        ordered.extend(children.get(pid, ()))
+    return [*ordered, *members.difference(ordered)]
+
+
+def signal_family(head: int, number: int) -> set[int]:
+    """Signal a process and its family, which is returned; parents before their children.
+
+    A shell that saw its child die of the signal before its own came would go on with its next line, or exit with a
+    code in the place of dying of the signal.
+    """
+    all_kin = snapshot()
+    members = family([head], all_kin)
+    signal_all(parents_first(members, all_kin), number)
+    return members
+
+
 def signal_all(pids: Iterable[int], number: int) -> None:
     """Signal each that is still there."""
     for pid in pids:

@@ -22,7 +22,7 @@ from typing import Any
 
 from ..options import Options
 from ..refusal import Refusal, refusal_of
-from .families import family, signal_all, snapshot
+from .families import signal_all, signal_family
 from .reaper import Exit, Reaper
 from .spawn import Program, spawn
 
@@ -138,8 +138,10 @@ class FollowedProgram:
         """Signal it; SIGKILL and SIGTERM reach all that it has started."""
         if self._exit is not None:
             raise Refusal(404, "not_found", "the program has ended")
-        members = family([self.pid], snapshot()) if number in (signal.SIGKILL, signal.SIGTERM) else {self.pid}
-        signal_all(members, number)
+        if number in (signal.SIGKILL, signal.SIGTERM):
+            signal_family(self.pid, number)
+        else:
+            signal_all([self.pid], number)
 
     def attach(self) -> object:
         """The next reader takes the place of the one before; returns what `next` asks for."""
@@ -230,12 +232,11 @@ class FollowedProgram:
     def _time_out(self) -> None:
         if self._exit is None:
             self._timed_out = True
-            self._doomed = family([self.pid], snapshot())
-            signal_all(self._doomed, signal.SIGTERM)
+            self._doomed = signal_family(self.pid, signal.SIGTERM)
             self._later(GRACE_SECONDS, self._kill)
 
     def _kill(self) -> None:
-        self._doomed |= family([self.pid], snapshot())
+        self._doomed |= signal_family(self.pid, signal.SIGKILL)
         signal_all(self._doomed, signal.SIGKILL)
 
     def _on_exit(self, end: Exit) -> None:

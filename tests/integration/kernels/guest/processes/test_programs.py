@@ -41,12 +41,13 @@ async def text_until(events: AsyncGenerator[ProgramEvent], wanted: bytes) -> byt
 
 async def rest(events: AsyncGenerator[ProgramEvent]) -> tuple[dict[str, bytes], ProgramEnd]:
     seen: dict[str, bytes] = {}
-    async for event in events:
-        if isinstance(event, ProgramOutput):
-            seen[event.stream] = seen.get(event.stream, b"") + event.data
-        else:
-            assert isinstance(event, ProgramEnd)
-            return seen, event
+    async with aclosing(events):
+        async for event in events:
+            if isinstance(event, ProgramOutput):
+                seen[event.stream] = seen.get(event.stream, b"") + event.data
+            else:
+                assert isinstance(event, ProgramEnd)
+                return seen, event
     raise AssertionError("the stream ended before the program")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from kernels.guest.processes.families import Kin, family, snapshot
+from kernels.guest.processes.families import Kin, family, parents_first, snapshot
 
 TREE = {
     1: Kin(0, 1),
@@ -27,6 +27,12 @@ def test_of_pid_1_it_is_everything() -> None:
 
 def test_the_dead_have_none() -> None:
     assert family([99], TREE) == set()
+
+
+def test_parents_come_before_their_children() -> None:
+    chain = {7: Kin(8, 64), 8: Kin(9, 64), 9: Kin(33, 64), 33: Kin(64, 64), 64: Kin(1, 64)}  # the pids have wrapped
+    assert parents_first(family([64], chain), chain) == [64, 33, 9, 8, 7]
+    assert set(parents_first(set(TREE), TREE)) == set(TREE)
 
 
 def test_the_snapshot_knows_us() -> None:
