@@ -196,7 +196,13 @@ class LiveSession:
         self._wake.set()
 
     def takes_at_once(self, job: Job) -> int | None:
-        """The generation of the kernel that takes this job now; None when the job has to wait or there is no kernel."""
+        """The generation of the kernel that takes this job now; None when the job has to wait or there is no kernel.
+
+        It waits for a sandbox that stands still, too: one that cannot go on has begun nothing.
+        """
+        kernel = self.sandbox.kernel
+        if kernel is not None and kernel.residence.stopped:
+            return None
         alone = self.running is None and not self.paused and len(self._queue) == 1 and self._queue[0] is job
         alone = alone and self.sandbox.workspace_ready
         return self.sandbox.live_generation if alone and self.may_run(job) else None

@@ -9,10 +9,14 @@ from typing import Any, cast
 import pytest
 
 from kernel_gateway.errors import SandboxUnavailable
+from kernel_gateway.services.results.jobs import Job
+from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.worker import Worker
+from kernel_gateway.storage.sessions import SessionRow
 from kernels.errors import SandboxFailed
 from kernels.sandbox import SandboxRuntime
 from kernels.sandboxed.residence import Residence
+from tests.doubles.turned_clock import TurnedClock
 from tests.unit.kernels.sandboxed.test_residence import SlowRuntime
 
 
@@ -28,6 +32,20 @@ class StoppedKernel:
         if self.residence.stopped:
             raise SandboxFailed("it stands still")
         return 1
+
+
+def test_code_has_not_begun_while_its_sandbox_stands_still() -> None:
+    async def run() -> None:
+        kernel = StoppedKernel()
+        row = SessionRow("s", "p", "w", "", "python", 1, 0.0, 0.0, 1e9, 10**9, 10**9, None, {})
+        live, job = LiveSession(row, TurnedClock()), cast("Job", SimpleNamespace())
+        live.sandbox = cast("Any", SimpleNamespace(kernel=kernel, workspace_ready=True, live_generation=1))
+        live.readmit(job)
+        assert live.takes_at_once(job) == 1
+        await kernel.residence.page_out()
+        assert live.takes_at_once(job) is None
+
+    asyncio.run(run())
 
 
 def test_code_is_refused_before_it_begins_when_its_sandbox_cannot_go_on() -> None:
