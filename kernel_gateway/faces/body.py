@@ -78,12 +78,13 @@ class Body:
     async def whole(self, owner: str, made_bytes: int = 0) -> bytearray:
         """All of it, in memory, when there is room for it; raises LimitReached. The body is not kept any longer.
 
-        `made_bytes` is what will be made of it besides itself and what it is decoded to: room for that is taken at
-        once with its own, for who held one and waited for the other would wait for itself.
+        `made_bytes` is what will be unpacked from it once it is read. Room for that is taken at once with its own:
+        a request that held the one and waited for the other could wait for itself.
         """
         self._made_bytes = made_bytes
         if self.size + made_bytes > SMALL_BODY:
-            self._whole = await self._room.whole.take(owner, int(self.size * WHOLE_FACTOR) + made_bytes)
+            most = max(int(self.size * WHOLE_FACTOR), self.size + made_bytes)
+            self._whole = await self._room.whole.take(owner, most)
         data = self._buffer if self._file is None else await asyncio.to_thread(self._read, self._file)
         self._leave()
         return data
