@@ -27,6 +27,7 @@ class Body:
 
     def __init__(self, room: BodyRoom) -> None:
         self.size = 0
+        self._made_bytes = 0
         self._room = room
         self._buffer = bytearray()
         self._file: IO[bytes] | None = None
@@ -74,10 +75,16 @@ class Body:
             self._file = tempfile.TemporaryFile(dir=self._room.directory)  # noqa: SIM115 - closed by `release`
         self._file.write(data)
 
-    async def whole(self, owner: str) -> bytearray:
-        """All of it, in memory, when there is room for it; raises LimitReached. The body is not kept any longer."""
-        if self.size > SMALL_BODY:
-            self._whole = await self._room.whole.take(owner, int(self.size * WHOLE_FACTOR))
+    async def whole(self, owner: str, made_bytes: int = 0) -> bytearray:
+        """All of it, in memory, when there is room for it; raises LimitReached. The body is not kept any longer.
+
+        `made_bytes` is what will be unpacked from it once it is read. Room for that is taken at once with its own:
+        a request that held the one and waited for the other could wait for itself.
+        """
+        self._made_bytes = made_bytes
+        if self.size + made_bytes > SMALL_BODY:
+            most = max(int(self.size * WHOLE_FACTOR), self.size + made_bytes)
+            self._whole = await self._room.whole.take(owner, most)
         data = self._buffer if self._file is None else await asyncio.to_thread(self._read, self._file)
         self._leave()
         return data
@@ -98,7 +105,7 @@ class Body:
     def note_decoded(self) -> None:
         """What was read is not needed any more, only what was made of it."""
         if self._whole is not None:
-            self._whole.shrink(self.size)
+            self._whole.shrink(self.size + self._made_bytes)
 
     def hand_over(self) -> Share | None:
         """The memory is the caller's to release from now on."""

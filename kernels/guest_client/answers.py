@@ -16,6 +16,8 @@ MAX_NUMBER = 2**63
 MAX_SECONDS = 62_135_596_800.0
 """From the epoch back to year 1, and as far ahead: what calendars can show."""
 STATUSES = ("running", "done", "timeout", "stopped")
+LONGEST_NAME = 4_096
+"""Of what has changed, below the watched directory, in bytes."""
 VERSION = re.compile(r"[0-9a-f.-]{1,100}")
 """What a file's version is made of: it becomes a header of an answer."""
 CHANGES = ("create", "write", "remove", "rename", "chmod")
@@ -49,6 +51,11 @@ class FileChange:
 
     kind: str
     name: str
+
+    @property
+    def size(self) -> int:
+        """Of the name, in bytes; one that is not UTF-8 has a surrogate for each byte that is not."""
+        return len(self.name.encode("utf-8", "replace"))
 
 
 @dataclass(frozen=True)
@@ -163,7 +170,10 @@ def parse_change(value: dict[str, Any]) -> FileChange | None:
     kind = of_type(value, "kind", str)
     if kind not in CHANGES:
         raise SandboxFailed("the guest knows a change that we do not")
-    return FileChange(kind, of_type(value, "name", str))
+    change = FileChange(kind, of_type(value, "name", str))
+    if change.size > LONGEST_NAME:
+        raise SandboxFailed("the guest tells of a name that no file can have")
+    return change
 
 
 def parse_file(value: object) -> FileStat:

@@ -2,7 +2,7 @@
 
 The control plane and envd's files answer `{"code": status, "message"}`, the code interpreter a text that its client
 shows as it is, envd's remote procedures `{"code": word, "message"}`. A sandbox that is gone is 404 on the
-control plane, and else 502 with a sentence that clients look for.
+control plane, and 502 with a sentence that clients look for everywhere else.
 """
 
 from __future__ import annotations

@@ -21,6 +21,8 @@ OCTETS: Final = "application/octet-stream"
 MOST_FILES: Final = 1_000
 """Of one upload."""
 PIECE_BYTES: Final = 256 * 1024
+INFLATION: Final = 1_032
+"""How many times its size a body can inflate to."""
 
 
 async def get_health(call: Call) -> None:
@@ -52,11 +54,24 @@ async def upload_files(call: Call) -> Response:
     return Response(written)
 
 
+def count_unpacked(call: Call, size: int) -> int:
+    """The most memory that unpacking a body of this size takes at once, besides the body's own."""
+    form = _is_form(call)
+    if call.headers.get("Content-Encoding", "") != "gzip":
+        return 2 * size if form else 0  # the parser holds the parts twice
+    inflated = min(size * INFLATION, call.services.settings.payload_bytes + 1)
+    return (3 if form else 2) * inflated  # inflating ends with a copy, which is gone when the form is parsed
+
+
+def _is_form(call: Call) -> bool:
+    return call.headers.get("Content-Type", "").startswith("multipart/form-data")
+
+
 def _unpack(call: Call) -> list[tuple[str, bytes]]:
     """The files in the body, each with its path."""
     most = call.services.settings.payload_bytes
     content = _decompress(call.content, call.headers.get("Content-Encoding", ""), most)
-    if not call.headers.get("Content-Type", "").startswith("multipart/form-data"):
+    if not _is_form(call):
         return [(_read_path(call), content)]
     parts = _parse_parts(call.headers["Content-Type"], content)
     named = call.query.get("path")

@@ -14,7 +14,7 @@ from kernel_gateway.errors import GatewayError, InvalidRequest, NotFound, Unauth
 from kernel_gateway.faces import scopes
 from kernel_gateway.faces.audit import UNKNOWN_ROUTE, CallRecord
 from kernel_gateway.faces.body import SMALL_BODY
-from kernel_gateway.faces.e2b import connect, errors, identifiers
+from kernel_gateway.faces.e2b import connect, errors, files, identifiers
 from kernel_gateway.faces.e2b.calls import Call, require_live
 from kernel_gateway.faces.e2b.errors import Plane, SandboxGone
 from kernel_gateway.faces.e2b.routes import ADDRESSES, Route
@@ -129,7 +129,8 @@ class E2BHandler(FaceHandler):
     async def _read_body(self, route: Route) -> None:
         if route.body is None and not route.raw:
             return
-        content = await self.body.whole(self.call.principal.id)
+        made_bytes = files.count_unpacked(self.call, self.body.size) if route.uploads else 0
+        content = await self.body.whole(self.call.principal.id, made_bytes)
         if route.raw:
             self.call.content = bytes(content)
         elif route.enveloped:

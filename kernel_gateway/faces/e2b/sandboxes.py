@@ -127,9 +127,10 @@ async def _require_live(call: Call) -> Session:
 async def get_sandbox(call: Call) -> Response:
     session = await _require_live(call)
     environment = await call.services.environments.of_session(session.environment)
-    token = call.services.sandbox_tokens.derive(call.caller.credential_id, session.id)
     shown = answers.detail_sandbox(session, environment.resources, internet=_reaches_internet(environment))
-    return Response({**shown, "envdAccessToken": token} if call.caller.may("run") else shown)
+    if call.caller.may("run"):
+        shown["envdAccessToken"] = call.services.sandbox_tokens.derive(call.caller.credential_id, session.id)
+    return Response(shown)
 
 
 async def list_sandboxes(call: Call) -> Response:

@@ -23,6 +23,8 @@ MOST_WATCHERS = 8
 """Of one session, that collect."""
 MOST_CHANGES = 2_000
 """That one watcher collects."""
+MOST_BYTES = 262_144
+"""Of the names in them."""
 RETRY_SECONDS = 60.0
 MOMENT_SECONDS = 0.1
 
@@ -30,9 +32,26 @@ MOMENT_SECONDS = 0.1
 @dataclass
 class _Watcher:
     session_id: str
-    changes: deque[FileChange] = field(default_factory=lambda: deque(maxlen=MOST_CHANGES))
+    changes: deque[FileChange] = field(default_factory=deque)
+    size: int = 0
     task: asyncio.Task[None] | None = None
     changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def add(self, change: FileChange) -> None:
+        """The oldest go when there are too many."""
+        self.changes.append(change)
+        self.size += change.size
+        while len(self.changes) > MOST_CHANGES or self.size > MOST_BYTES:
+            self.size -= self.changes.popleft().size
+        self.changed.set()
+
+    def take(self) -> list[FileChange]:
+        """All of them, which are not kept any longer."""
+        found = list(self.changes)
+        self.changes.clear()
+        self.size = 0
+        self.changed.clear()
+        return found
 
 
 class Watches:
@@ -74,8 +93,7 @@ class Watches:
             with contextlib.suppress(GatewayError), translated():
                 async with contextlib.aclosing(changes):
                     async for change in changes:
-                        watcher.changes.append(change)
-                        watcher.changed.set()
+                        watcher.add(change)
         finally:
             self._watchers.pop(watcher_id, None)
 
@@ -87,10 +105,7 @@ class Watches:
         watcher = await self._find(principal, session_id, watcher_id)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(watcher.changed.wait(), MOMENT_SECONDS)
-        found = list(watcher.changes)
-        watcher.changes.clear()
-        watcher.changed.clear()
-        return found
+        return watcher.take()
 
     async def remove(self, principal: Principal, session_id: str, watcher_id: str) -> None:
         """Watch no longer; raises NotFound."""
