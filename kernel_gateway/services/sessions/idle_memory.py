@@ -24,6 +24,8 @@ log = structlog.get_logger(__name__)
 CHECK_SECONDS: Final = 5.0
 """Between two looks at which sessions are idle, and at the machine's memory; less where sessions are idle sooner."""
 LEAST_SECONDS: Final = 0.1
+AGAIN_SECONDS: Final = 300.0
+"""After a sandbox could not be stopped. That may have been the machine's load: nobody uses it, so it is tried again."""
 REFUSED: Final = 3
 """Sessions that swap has no room for, after which one look gives up."""
 UNDER_PRESSURE: Final = 8
@@ -83,9 +85,9 @@ class IdleMemory:
             for live in sorted(self._registry, key=lambda each: each.last_activity):
                 if moved == most or refused == REFUSED:
                     break
-                if not wanted(live) or not may_be_stopped(live):
+                if not wanted(live) or not may_be_stopped(live) or self._clock.now() < live.resident_until:
                     continue
-                why = await _page_out(live, partial(_is_still, live, wanted))
+                why = await self._page_out_one(live, partial(_is_still, live, wanted))
                 if why is None:
                     moved += 1
                     self._short = False
@@ -96,13 +98,27 @@ class IdleMemory:
                     self._short = True
         return moved
 
+    async def _page_out_one(self, live: LiveSession, still_idle: Callable[[], bool]) -> str | None:
+        """None when it was paged out; else why not."""
+        kernel = live.sandbox.kernel
+        if kernel is None:
+            return IN_USE.why
+        try:
+            moved = await kernel.page_out(still_idle)
+        except (KernelsError, OSError) as error:  # of this one; the next may be fine
+            live.resident_until = self._clock.now() + AGAIN_SECONDS
+            log.warning("not_paged_out", session=live.id, why=str(error))
+            return IN_USE.why
+        if not moved.moved_bytes:
+            return moved.why
+        log.info("paged_out", session=live.id, moved_bytes=moved.moved_bytes)
+        return None
+
 
 def may_be_stopped(live: LiveSession) -> bool:
     """Whether nothing goes on in a session that anybody has asked for or waits for, as far as this process knows."""
     sandbox = live.sandbox
     if live.ending is not None or live.row.record.keep_awake or live.busy or live.looking or live.held is not None:
-        return False
-    if live.kept_resident_since == live.last_activity:
         return False
     if sandbox.memory != "resident" or sandbox.live_generation is None or not sandbox.workspace_ready:
         return False
@@ -113,20 +129,3 @@ def may_be_stopped(live: LiveSession) -> bool:
 
 def _is_still(live: LiveSession, wanted: Callable[[LiveSession], bool]) -> bool:
     return wanted(live) and may_be_stopped(live)
-
-
-async def _page_out(live: LiveSession, still_idle: Callable[[], bool]) -> str | None:
-    """None when it was paged out; else why not."""
-    kernel = live.sandbox.kernel
-    if kernel is None:
-        return IN_USE.why
-    try:
-        moved = await kernel.page_out(still_idle)
-    except (KernelsError, OSError) as error:  # of this one; the next may be fine
-        live.kept_resident_since = live.last_activity
-        log.warning("not_paged_out", session=live.id, why=str(error))
-        return IN_USE.why
-    if not moved.moved_bytes:
-        return moved.why
-    log.info("paged_out", session=live.id, moved_bytes=moved.moved_bytes)
-    return None

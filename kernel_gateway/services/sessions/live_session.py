@@ -80,8 +80,8 @@ class LiveSession:
         """The clients attached to it, once there are any."""
         self.looking = False
         """Whether the kernel was asked to complete or inspect code, and has not answered yet."""
-        self.kept_resident_since: float | None = None
-        """Its last activity when its sandbox could not be stopped: that is not tried again before the next."""
+        self.resident_until = float("-inf")
+        """When stopping its sandbox is tried again, after that has failed."""
         self.lease: HeldLease | None = None
         self.lease_task: asyncio.Task[None] | None = None
         self._clock = clock

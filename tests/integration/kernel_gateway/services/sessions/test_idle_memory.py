@@ -9,6 +9,8 @@ from dataclasses import replace
 import pytest
 
 from kernel_gateway import errors
+from kernel_gateway.services.sessions import idle_memory
+from kernels.guest_client import client as guest_client
 from sandcell.models.commands import CommandRequest
 from sandcell.models.sessions import Session
 from tests.integration.kernel_gateway.services.attach.client import Room
@@ -78,6 +80,14 @@ async def one_life(gateway: Gateway) -> None:
     assert (await services.commands.run(me, session.id, CommandRequest("echo there"))).stdout == "there\n"
     await page_out(gateway, session)
     await services.inspection.variables(me, session.id)
+    await page_out(gateway, session)
+    await services.files.list(me, session.id)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(guest_client, "PROBE_SECONDS", 0.0)  # a guest on a host too busy for it to answer
+        await be_idle(gateway)
+    await be_idle(gateway)
+    assert (await gateway.show(session)).memory == "resident", "it is not tried at each look"
+    gateway.clock.advance(idle_memory.AGAIN_SECONDS)
     await page_out(gateway, session)
     assert (await services.sessions.restart(me, session.id)).generation == 2
     await page_out(gateway, session)
