@@ -418,21 +418,26 @@ class GuestClient:
         content: AsyncIterator[bytes] | None = None,
         deadline_seconds: float = CALL_SECONDS,
     ) -> dict[str, Any]:
-        """Make a call and read its JSON object, all within the deadline."""
+        """Make a call and read its JSON object, all within the deadline, which begins once the sandbox runs."""
         sent = content if body is None else json.dumps(body).encode()
+        await self._wait_awake()
         async with (
             _deadline(deadline_seconds, f"the guest's answer to {method} {path}"),
             self._answer(method, path, deadline_seconds=deadline_seconds, content=sent) as response,
         ):
             return guest_answers.parse(await self._read(response))
 
+    async def _wait_awake(self) -> None:
+        """Return when the sandbox runs, which the runtime's own deadlines bound: its memory may be large."""
+        while self.awake is not None:  # again when it was stopped once more before this call went on
+            await self.awake()
+
     @asynccontextmanager
     async def _answer(
         self, method: str, path: str, *, deadline_seconds: float, **content: Any
     ) -> AsyncIterator[httpx.Response]:
         """Open a call to a guest that runs, and count it as under way until its body has been read."""
-        while self.awake is not None:  # again when it was stopped once more before this call went on
-            await self.awake()
+        await self._wait_awake()
         self._calls += 1
         try:
             async with self._open(method, path, deadline_seconds=deadline_seconds, **content) as response:

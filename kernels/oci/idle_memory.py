@@ -70,7 +70,7 @@ class IdleMemory:
         kept = False
         try:
             self._cgroups.allow_swap(sandbox_id, before)
-            _set_frozen(freezer, frozen=True)
+            _set_frozen(freezer, frozen=True, stop=stop)
             for process in _processes(freezer):
                 if stop.is_set():
                     break
@@ -120,15 +120,15 @@ class IdleMemory:
             log.warning("swap_not_bounded %s: %s", sandbox_id, error)
 
 
-def _set_frozen(freezer: Path, *, frozen: bool) -> None:
-    """Write the freezer's file and, to freeze, wait until every process has stopped."""
+def _set_frozen(freezer: Path, *, frozen: bool, stop: threading.Event | None = None) -> None:
+    """Write the freezer's file and, to freeze, wait until every process has stopped, or until `stop` is set."""
     first_version = freezer.name == "freezer.state"
     words = ("THAWED", "FROZEN") if first_version else ("0", "1")
     freezer.write_text(words[frozen])
     if not frozen:
         return
     give_up = time.monotonic() + FREEZE_SECONDS
-    while not _is_frozen(freezer):
+    while not _is_frozen(freezer) and not (stop is not None and stop.is_set()):
         if time.monotonic() > give_up:
             raise OSError(0, f"its processes did not stop within {FREEZE_SECONDS:g} s")
         time.sleep(_POLL_SECONDS)

@@ -27,7 +27,7 @@ LEAST_SECONDS: Final = 0.1
 REFUSED: Final = 3
 """Sessions that swap has no room for, after which one look gives up."""
 RETRY_SECONDS: Final = 300.0
-"""After which an idle session that could not be paged out is tried again: there may be swap by then."""
+"""After which an idle session that could not be paged out is tried again: there may be swap by then, or less load."""
 UNDER_PRESSURE: Final = 8
 """Sessions that are paged out after one look that found the machine short of memory; the next look sees what it did."""
 
@@ -87,7 +87,7 @@ class IdleMemory:
                     break
                 if not wanted(live) or not may_be_stopped(live):
                     continue
-                why = await _page_out(live, partial(_is_still, live, wanted))
+                why = await self._page_out_one(live, partial(_is_still, live, wanted))
                 if why is None:
                     moved += 1
                     self._short = False
@@ -98,6 +98,22 @@ class IdleMemory:
                         log.warning("not_paged_out", session=live.id, why=why)
                     self._short = True
         return moved
+
+    async def _page_out_one(self, live: LiveSession, still_idle: Callable[[], bool]) -> str | None:
+        """None when it was paged out; else why not."""
+        kernel = live.sandbox.kernel
+        if kernel is None:
+            return IN_USE.why
+        try:
+            moved = await kernel.page_out(still_idle)
+        except (KernelsError, OSError) as error:  # of this one; the next may be fine
+            live.keep_resident(RETRY_SECONDS)
+            log.warning("not_paged_out", session=live.id, why=str(error))
+            return IN_USE.why
+        if not moved.moved_bytes:
+            return moved.why
+        log.info("paged_out", session=live.id, moved_bytes=moved.moved_bytes)
+        return None
 
 
 def may_be_stopped(live: LiveSession) -> bool:
@@ -116,20 +132,3 @@ def may_be_stopped(live: LiveSession) -> bool:
 
 def _is_still(live: LiveSession, wanted: Callable[[LiveSession], bool]) -> bool:
     return wanted(live) and may_be_stopped(live)
-
-
-async def _page_out(live: LiveSession, still_idle: Callable[[], bool]) -> str | None:
-    """None when it was paged out; else why not."""
-    kernel = live.sandbox.kernel
-    if kernel is None:
-        return IN_USE.why
-    try:
-        moved = await kernel.page_out(still_idle)
-    except (KernelsError, OSError) as error:  # of this one; the next may be fine
-        live.keep_resident(RETRY_SECONDS)
-        log.warning("not_paged_out", session=live.id, why=str(error))
-        return IN_USE.why
-    if not moved.moved_bytes:
-        return moved.why
-    log.info("paged_out", session=live.id, moved_bytes=moved.moved_bytes)
-    return None

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
 from typing import cast
 
 import pytest
 
-from kernels.errors import SandboxFailed, SandboxGone
+from kernels.errors import NotListening, SandboxFailed, SandboxGone
+from kernels.guest_client import client as guest_client
+from kernels.guest_client.client import GuestClient
 from kernels.sandbox import PagedOut, SandboxRuntime
 from kernels.sandboxed.residence import IN_USE, Residence
 
@@ -122,3 +125,23 @@ def test_who_wakes_it_hears_of_a_failure_and_the_next_one_tries_again() -> None:
         assert (runtime.frozen, residence.stopped) == (False, False)
 
     on(runtime, test)
+
+
+def test_the_deadline_of_a_call_begins_once_the_sandbox_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guest_client, "PROBE_SECONDS", 0.0)
+
+    async def dial(_name: str, *, patience_seconds: float = 0) -> socket.socket:
+        raise NotListening(f"nothing listens for {patience_seconds:g} s")
+
+    async def be_slow() -> None:
+        await asyncio.sleep(0.01)
+        raise SandboxFailed("it does not go on")
+
+    async def run() -> None:
+        guest = GuestClient(dial)
+        guest.awake = be_slow
+        with pytest.raises(SandboxFailed, match="does not go on"):
+            await guest.runs_commands()
+        await guest.aclose()
+
+    asyncio.run(run())
