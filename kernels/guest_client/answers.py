@@ -164,7 +164,12 @@ def parse_result(value: dict[str, Any]) -> CommandResult:
 
 
 def parse_change(value: dict[str, Any]) -> FileChange | None:
-    """One line of a watch; None for one that says nothing but that it goes on."""
+    """One line of a watch; None for one that says nothing but that it goes on.
+
+    Raises GuestRefused where changes were lost, which ends it.
+    """
+    if value.get("event") == "overflow":
+        raise GuestRefused(429, "changes_lost", "more changed at once than can be followed: watch again and look")
     if value.get("event") != "change":
         return None
     kind = of_type(value, "kind", str)

@@ -13,9 +13,10 @@ import httpx
 from kernels.errors import SandboxFailed
 from kernels.wire.dialing import GUEST, Dial
 
-MOST_CONNECTIONS = 64
-"""To one guest: one for each of the 32 programs and 16 commands that it runs at most, which hold theirs until they end,
-and 16 for all else. With httpcore's ten a few waiting commands would keep everything else of the session waiting."""
+MOST_CONNECTIONS = 80
+"""To one guest: one for each of the 32 programs, 16 commands and 16 watches that it has at most, which hold theirs
+until they end, and 16 for all else. With httpcore's ten a few waiting commands would keep everything else of the
+session waiting."""
 MOST_IDLE = 10
 """Of these, such as stay open for the next call."""
 

@@ -16,7 +16,15 @@ from dataclasses import replace
 
 import structlog
 
-from kernel_gateway.errors import GatewayError, LimitReached, NotFound, SandboxUnavailable, translate, translated
+from kernel_gateway.errors import (
+    GatewayError,
+    LimitReached,
+    NotFound,
+    SandboxUnavailable,
+    SessionTerminated,
+    translate,
+    translated,
+)
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.admission.disk_room import DiskRoom
 from kernel_gateway.services.admission.readiness import Readiness
@@ -27,7 +35,7 @@ from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
-from kernels.errors import KernelsError
+from kernels.errors import KernelsError, SandboxFailed, SandboxGone
 from kernels.guest_client.client import GuestClient
 from kernels.guest_client.programs import (
     ProgramEnd,
@@ -52,6 +60,7 @@ SHELL = ("/bin/bash", "-l", "-c")
 """How callers run a line of shell: recorded as that line."""
 RETRY_SECONDS = 1.0
 KILLED = 137
+UNKNOWN = "the service has lost sight of the program, which may go on: follow it again"
 
 
 class _Excerpt:
@@ -95,8 +104,8 @@ class Pace:
 class _Program:
     """One that is read here, with its followers."""
 
-    def __init__(self, events: AsyncGenerator[ProgramEvent]) -> None:
-        self.pid = 0
+    def __init__(self, pid: int, events: AsyncGenerator[ProgramEvent]) -> None:
+        self.pid = pid
         self.events = events
         self._followers: set[asyncio.Queue[ProgramEvent | GatewayError]] = set()
         self._last: ProgramEvent | GatewayError | None = None
@@ -167,6 +176,7 @@ class Programs:
         self._background = background
         self._registry = registry
         self._known: dict[tuple[str, int], _Program] = {}
+        self._locks: weakref.WeakKeyDictionary[LiveSession, asyncio.Lock] = weakref.WeakKeyDictionary()
         self._paces: weakref.WeakKeyDictionary[LiveSession, Pace] = weakref.WeakKeyDictionary()
 
     async def start(
@@ -187,22 +197,23 @@ class Programs:
             guest = (await live.sandbox.ready()).guest
             row = await self._commands.begin(live, row)
             try:
-                program = _Program(await guest.start_program(request))
-                started = await anext(program.events)
-            except (KernelsError, StopAsyncIteration) as error:
+                # The guest lists it before it is known here: who finds it there waits, and takes no reader's place.
+                async with self._lock(live):
+                    return self._take_on(live, *await _start_in(guest, request), row)
+            except KernelsError as error:
                 outcome = StoredOutcome(why=f"it did not start: {error}"[:1_000])
                 await self._commands.finish(live, replace(row, status="error", outcome=outcome))
                 raise
-        return self._take_on(live, program, started, row)
+
+    def _lock(self, live: LiveSession) -> asyncio.Lock:
+        """Held from when the guest is asked for a program's stream, which has one reader, until it is known here."""
+        return self._locks.setdefault(live, asyncio.Lock())
 
     def _take_on(
-        self, live: LiveSession, program: _Program, started: ProgramEvent, row: ExecutionRow | None
+        self, live: LiveSession, events: AsyncGenerator[ProgramEvent], pid: int, row: ExecutionRow | None
     ) -> AsyncIterator[ProgramEvent]:
         """Read the program from now on, and follow it."""
-        if not isinstance(started, ProgramStarted):
-            raise SandboxUnavailable("the sandbox does not say which program has started")
-        program.pid = started.pid
-        key = live.id, program.pid
+        program, key = _Program(pid, events), (live.id, pid)
         self._known[key] = program
         followed = program.follow()
         reading = self._background.spawn(self._read(live, program, row), f"program {program.pid} in {live.id}")
@@ -210,29 +221,40 @@ class Programs:
         return followed
 
     async def _read(self, live: LiveSession, program: _Program, row: ExecutionRow | None) -> None:
+        """Where it is not known how the program ended, or whether, its row stays open: it may go on and be followed.
+
+        Such rows end with the session, or the next start of the service says of them that they were cut off.
+        """
         half = self._settings.command_output_bytes
-        pace, clock = self._paces.setdefault(live, Pace()), asyncio.get_running_loop().time
         kept = {name: _Excerpt(half) for name in ("stdout", "stderr")}
-        end: ProgramEnd | GatewayError = SandboxUnavailable("the program's sandbox is gone")
+        end: ProgramEnd | GatewayError = SandboxUnavailable(UNKNOWN)
+        gone = False
         try:
-            with contextlib.suppress(GatewayError), live.in_use():
-                try:
-                    async with contextlib.aclosing(program.events) as events:
-                        async for event in events:
-                            if isinstance(event, ProgramEnd):
-                                end = event
-                                break
-                            if isinstance(event, ProgramOutput):
-                                kept["stderr" if event.stream == "stderr" else "stdout"].add(event.data)
-                                if wait := pace.take(len(event.data), clock()):
-                                    await asyncio.sleep(wait)
-                            await program.hand_on(event)
-                except Exception as error:
-                    end = translate(error)
-        finally:
-            if row is not None:
+            try:
+                with live.in_use():
+                    end = await self._read_to_end(live, program, kept) or end
+            except SandboxGone:
+                gone, end = True, SandboxUnavailable("the program's sandbox is gone")
+            except Exception as error:
+                end = translate(error)
+            if row is not None and (gone or isinstance(end, ProgramEnd | SessionTerminated)):
                 await self._finish(live, row, kept, end)
+        finally:
             await program.hand_on(end)
+
+    async def _read_to_end(self, live: LiveSession, program: _Program, kept: dict[str, _Excerpt]) -> ProgramEnd | None:
+        """Hand on what it puts out; None when that stops before the program has ended."""
+        pace, clock = self._paces.setdefault(live, Pace()), asyncio.get_running_loop().time
+        async with contextlib.aclosing(program.events) as events:
+            async for event in events:
+                if isinstance(event, ProgramEnd):
+                    return event
+                if isinstance(event, ProgramOutput):
+                    kept["stderr" if event.stream == "stderr" else "stdout"].add(event.data)
+                    if wait := pace.take(len(event.data), clock()):
+                        await asyncio.sleep(wait)
+                await program.hand_on(event)
+        return None
 
     async def _finish(
         self, live: LiveSession, row: ExecutionRow, kept: dict[str, _Excerpt], end: ProgramEnd | GatewayError
@@ -265,12 +287,13 @@ class Programs:
         """Follow one that runs, from now on; raises NotFound."""
         live = await self._registry.require(principal, session_id)
         number = await self._find_pid(live, pid, tag)
-        known = self._known.get((live.id, number))
-        if known is not None:
-            return known.follow()
-        with translated():  # the service has restarted since it was started
-            program = _Program(await (await self._guest(live)).follow_program(number))
-        return self._take_on(live, program, ProgramStarted(number), None)
+        async with self._lock(live):
+            known = self._known.get((live.id, number))
+            if known is not None:
+                return known.follow()
+            with translated():  # the service has restarted since it was started, or has lost sight of it
+                events = await (await self._guest(live)).follow_program(number)
+            return self._take_on(live, events, number, None)
 
     async def list_running(self, principal: Principal, session_id: str) -> list[RunningProgram]:
         """Those that run."""
@@ -331,3 +354,16 @@ class Programs:
         line = command[3] if tuple(command[:3]) == SHELL and len(command) == 4 else shlex.join(command)
         wanted = CommandRequest(command=line, timeout_seconds=request.timeout_seconds)
         return self._commands.make_row(live, wanted, request.timeout_seconds, author=principal.name, face=face)
+
+
+async def _start_in(guest: GuestClient, request: ProgramRequest) -> tuple[AsyncGenerator[ProgramEvent], int]:
+    """What a program says that has been started, and its pid."""
+    events = await guest.start_program(request)
+    try:
+        started = await anext(events, None)
+        if isinstance(started, ProgramStarted):
+            return events, started.pid
+        raise SandboxFailed("the sandbox does not say which program has started")
+    except BaseException:
+        await events.aclose()
+        raise

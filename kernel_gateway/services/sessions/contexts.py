@@ -11,7 +11,7 @@ import uuid
 
 import msgspec
 
-from kernel_gateway.errors import GatewayError, LimitReached, NotFound, translated
+from kernel_gateway.errors import GatewayError, LimitReached, NotFound
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.sessions.events import store_record
 from kernel_gateway.services.sessions.live_session import LiveSession
@@ -20,6 +20,7 @@ from kernel_gateway.services.sessions.sessions import Sessions
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.sessions import StoredContext, Surroundings
 from kernels.execution.contexts import RunContext
+from kernels.languages import PYTHON
 
 MOST_CONTEXTS = 32
 """Of one session."""
@@ -64,32 +65,25 @@ class Contexts:
         return found.language, RunContext(name, found.directory, everything)
 
     async def remove(self, principal: Principal, session_id: str, context_id: str) -> None:
-        """Let go of a context and its names; what runs in it is interrupted."""
+        """Let go of a context and its names; what runs in it is interrupted, and what waits is refused."""
         live = await self._registry.require(principal, session_id)
         found = _find(_surroundings(live), context_id)
-        await self._stop(principal, live, found)
         await self._keep(live, tuple(each for each in _surroundings(live).contexts if each.id != context_id))
-        await self._forget(live, found)
+        await self._blank(principal, live, found)
 
     async def restart(self, principal: Principal, session_id: str, context_id: str) -> None:
         """Blank names for a context, and an end of what runs in it; other contexts keep theirs."""
         live = await self._registry.require(principal, session_id)
-        found = _find(_surroundings(live), context_id)
-        await self._stop(principal, live, found)
-        await self._forget(live, found)
+        await self._blank(principal, live, _find(_surroundings(live), context_id))
 
-    async def _stop(self, principal: Principal, live: LiveSession, context: StoredContext) -> None:
+    async def _blank(self, principal: Principal, live: LiveSession, context: StoredContext) -> None:
+        if context.language == PYTHON:
+            live.worker.forget_context(context.id)  # before the wait: what runs next has blank names
         running = live.running
         if running is not None and running.context is not None and running.context.name == context.id:
             await self._sessions.interrupt(principal, live.id)
             with contextlib.suppress(GatewayError):
                 await running.wait()
-
-    async def _forget(self, live: LiveSession, context: StoredContext) -> None:
-        if context.language == "python" and live.sandbox.kernel is not None:
-            with translated():
-                await live.sandbox.kernel.forget_contexts([context.id])
-            live.worker.leave_context()
 
     async def _keep(self, live: LiveSession, contexts: tuple[StoredContext, ...]) -> None:
         live.surroundings = msgspec.structs.replace(_surroundings(live), contexts=contexts)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kernel_gateway.errors import QueueFull, SessionBusy, SessionTerminated
+from kernel_gateway.errors import NotFound, QueueFull, SessionBusy, SessionTerminated
 from kernel_gateway.services.clock import Clock, rfc3339
 from kernel_gateway.services.results.displays import Displays
 from kernel_gateway.services.results.jobs import Job
@@ -160,6 +160,12 @@ class LiveSession:
         """Raises QueueFull when no further execution may wait."""
         if len(self._queue) >= queue_length:
             raise QueueFull(f"{queue_length} executions wait in this session already", retry_after_seconds=1.0)
+
+    def require_context(self, job: Job) -> None:
+        """Raises NotFound when the context that a job is for was removed."""
+        name = job.context.name if job.context else ""
+        if name and (self.surroundings is None or all(each.id != name for each in self.surroundings.contexts)):
+            raise NotFound(f"Context {name} was removed before this ran")
 
     @property
     def held(self) -> HeldLease | None:

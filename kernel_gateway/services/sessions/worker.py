@@ -81,6 +81,8 @@ class Worker:
         self._live = live
         self._entered: dict[str, tuple[int, RunContext] | None] = {}
         """By runtime, of which kernel and where its last code ran; None where that is not known any more."""
+        self._forgotten: set[str] = set()
+        """Contexts of Python whose names the kernel is still to let go of."""
 
     async def run(self) -> None:
         """Take jobs until cancelled; no job's failure ends the worker."""
@@ -216,6 +218,7 @@ class Worker:
             if kernel is None or job.has_to_stop():
                 return await self.finish(job, "interrupted", StoredOutcome(why=BEFORE_IT_BEGAN))
             _require_generation(job, kernel)
+            self._live.require_context(job)
             if job.row.clear_context:
                 await _clear(job, kernel)
             await self._enter(job, kernel)
@@ -234,6 +237,8 @@ class Worker:
     async def _enter(self, job: Job, kernel: SandboxedKernel) -> None:
         """Have the kernel run the code where it belongs; raises our errors. Most sessions have one place for all."""
         runtime, place = job.row.runtime, job.context or self._live.run_context
+        if runtime == PYTHON and self._forgotten:
+            await self._forget(kernel)
         if place is None:
             if runtime not in self._entered:
                 return
@@ -246,10 +251,16 @@ class Worker:
             await kernel.enter(place, runtime)
         self._entered[runtime] = wanted
 
-    def leave_context(self) -> None:
-        """Called when contexts were forgotten: the next code enters its own again."""
-        if PYTHON in self._entered:
-            self._entered[PYTHON] = None
+    def forget_context(self, name: str) -> None:
+        """Let go of the names of this context once what runs has ended, before anything else runs."""
+        self._forgotten.add(name)
+
+    async def _forget(self, kernel: SandboxedKernel) -> None:
+        names = tuple(self._forgotten)
+        self._entered[PYTHON] = None  # the next code enters its own again
+        with translated():
+            await kernel.forget_contexts(names)
+        self._forgotten.difference_update(names)
 
     async def _abort_followers(self, job: Job) -> None:
         """What an attached client sent after a cell that failed does not run, unless it asked for that."""

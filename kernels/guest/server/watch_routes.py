@@ -41,6 +41,8 @@ class WatchHandler(Handler):
             while True:
                 self.write(json.dumps(event) + "\n")
                 await self.flush()
+                if event["event"] == "overflow":
+                    return
                 event = await _next(watch)
         except StreamClosedError:
             return

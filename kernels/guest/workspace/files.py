@@ -37,6 +37,8 @@ class Workspace:
     """The files below one directory. `detailed`: entries say whose they are and what their permissions are."""
 
     detailed = False
+    closed: tuple[str, ...] = ()
+    """Directories below the root that are listed and not entered."""
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -62,7 +64,8 @@ class Workspace:
             raise Refusal(400, "invalid_request", f"limit must be above 0 and at most {MAX_LISTED}")
         with directory(self._root, parts) as top:
             depth = min(depth, MAX_DEPTH) if recursive else 1
-            return _Listing(depth=depth, limit=limit, detailed=self.detailed).of(top, "/".join(parts))
+            listing = _Listing(depth=depth, limit=limit, detailed=self.detailed, closed=self.closed)
+            return listing.of(top, "/".join(parts))
 
     def open(self, path: str) -> tuple[int, Entry, Version]:
         """A descriptor of a regular file, what it is and of which version; the caller closes it."""
@@ -176,12 +179,13 @@ class Upload:
 class _Listing:
     """One listing in progress, with what is left of its limits."""
 
-    def __init__(self, *, depth: int, limit: int, detailed: bool) -> None:
+    def __init__(self, *, depth: int, limit: int, detailed: bool, closed: tuple[str, ...]) -> None:
         self._depth = depth
+        self._closed = closed
         self._detailed = detailed
         self._left = limit
         self._left_bytes = MAX_LISTED_BYTES
-        self._deadline = _Deadline()
+        self._deadline = Deadline()
         self._entries: list[Entry] = []
 
     def of(self, top: int, prefix: str) -> list[Entry]:
@@ -197,7 +201,7 @@ class _Listing:
             except FileNotFoundError:
                 continue
             self._take(_entry(prefix + name, found, detailed=self._detailed))
-            if depth < self._depth and stat.S_ISDIR(found.st_mode):
+            if depth < self._depth and stat.S_ISDIR(found.st_mode) and prefix + name not in self._closed:
                 self._descend(descriptor, name, prefix, depth)
 
     def _descend(self, descriptor: int, name: str, prefix: str, depth: int) -> None:
@@ -229,7 +233,7 @@ class _Removal:
 
     def __init__(self, *, recursive: bool) -> None:
         self._recursive = recursive
-        self._deadline = _Deadline()
+        self._deadline = Deadline()
 
     def entry(self, parent: int, name: str) -> None:
         """Remove one entry of a directory."""
@@ -273,7 +277,9 @@ class _Removal:
         return os.rmdir(name, dir_fd=parent)
 
 
-class _Deadline:
+class Deadline:
+    """Of a walk through a tree."""
+
     def __init__(self) -> None:
         self._at = time.monotonic() + WALK_SECONDS
 

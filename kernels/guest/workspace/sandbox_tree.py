@@ -7,7 +7,7 @@ rights than the user has.
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 
 from ..refusal import Refusal
 from .files import Entry, Workspace
@@ -20,13 +20,18 @@ class SandboxTree(Workspace):
     """Paths are relative to the root."""
 
     detailed = True
+    closed = CLOSED
 
     def split(self, path: str) -> list[str]:
         """The components of a path; refuses those that are not for callers."""
         parts = split_path(path)
-        if parts and parts[0] in CLOSED:
+        if parts and parts[0] in self.closed:
             raise Refusal(403, "permission_denied", f"/{parts[0]} is not reached this way: let code look at it")
         return parts
+
+    def directory(self, parts: list[str]) -> AbstractContextManager[int]:
+        """A descriptor of the directory at these components of a path."""
+        return directory(self._root, parts)
 
     def stat(self, path: str) -> Entry:
         """What is at this path; a link is described with its target, not followed."""
@@ -45,6 +50,12 @@ class SandboxTree(Workspace):
                 raise FileExistsError(17, "it is there already")
             os.mkdir(parts[-1], dir_fd=parent)
         return self.stat(path)
+
+    def remove(self, path: str, *, recursive: bool) -> None:
+        """Remove what is at a path, as `Workspace` does; the root is not cleared."""
+        if not self.split(path):
+            raise Refusal(403, "permission_denied", "the root stays where it is")
+        super().remove(path, recursive=recursive)
 
     def move(self, path: str, to: str) -> Entry:
         """Give what is at a path another one; a file that is there gives way."""

@@ -104,7 +104,7 @@ async def one_life(gateway: Gateway, session: Session) -> None:
         await be_idle(gateway)
     await be_idle(gateway)
     assert (await gateway.show(session)).memory == "resident", "it is not tried at each look"
-    gateway.clock.advance(idle_memory.AGAIN_SECONDS)
+    gateway.clock.advance(idle_memory.RETRY_SECONDS)
     await page_out(gateway, session)
     assert (await services.sessions.restart(me, session.id)).generation == 2
     assert (await gateway.show(session)).memory == "resident"
