@@ -1,15 +1,19 @@
-"""Programs that outlive the service: they are followed again by all who ask, and their record says what was cut off."""
+"""Programs are followed by all who ask, also once the service has restarted; their record says what was cut off."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 
+import pytest
+
+from kernels.guest_client.client import GuestClient
 from kernels.guest_client.programs import ProgramEnd, ProgramEvent, ProgramOutput, ProgramRequest, ProgramStarted
-from tests.integration.kernel_gateway.services.conftest import House
+from tests.integration.kernel_gateway.services.conftest import Gateway, House
 
 GUARD_SECONDS = 120
+Test = Callable[[Gateway], Awaitable[None]]
 
 
 async def rest(events: AsyncIterator[ProgramEvent]) -> tuple[bytes, int | None]:
@@ -43,3 +47,35 @@ def test_a_program_outlives_the_service_and_is_followed_by_all(house: House) -> 
             assert "gateway_restart" in json.dumps(cell), "it was cut off, and has not died"
 
     asyncio.run(test())
+
+
+def test_who_follows_while_a_program_starts_takes_no_place(
+    on_gateway: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(gateway: Gateway) -> None:
+        session = await gateway.start()
+        programs, me = gateway.services.programs, gateway.me
+        begun, listed, start = asyncio.Event(), asyncio.Event(), GuestClient.start_program
+
+        async def start_slowly(guest: GuestClient, request: ProgramRequest) -> AsyncGenerator[ProgramEvent]:
+            events = await start(guest, request)
+            begun.set()
+            await listed.wait()
+            return events
+
+        monkeypatch.setattr(GuestClient, "start_program", start_slowly)
+        request = ProgramRequest(["/bin/cat"], "/tmp", takes_input=True, tag="raced", timeout_seconds=600.0)
+        starting = asyncio.create_task(programs.start(me, session.id, request, face="e2b"))
+        async with asyncio.timeout(GUARD_SECONDS):
+            await begun.wait()
+        (found,) = await programs.list_running(me, session.id)
+        following = asyncio.create_task(programs.follow(me, session.id, pid=found.pid))
+        if (await asyncio.wait({following}, timeout=0.3))[0]:  # it has come first
+            await anext(following.result())
+        listed.set()
+        both = await starting, await following
+        await programs.send_input(me, session.id, b"heard", pid=found.pid)
+        await programs.close_input(me, session.id, pid=found.pid, tag=None)
+        assert await asyncio.gather(*(rest(each) for each in both)) == [(b"heard", 0)] * 2
+
+    on_gateway(test)
