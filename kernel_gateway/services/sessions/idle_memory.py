@@ -85,6 +85,7 @@ class IdleMemory:
             for live in sorted(self._registry, key=lambda each: each.last_activity):
                 if moved == most or refused == REFUSED:
                     break
+                self._note_use(live)
                 if not wanted(live) or not may_be_stopped(live) or self._clock.now() < live.resident_until:
                     continue
                 why = await self._page_out_one(live, partial(_is_still, live, wanted))
@@ -97,6 +98,12 @@ class IdleMemory:
                         log.warning("not_paged_out", session=live.id, why=why)
                     self._short = True
         return moved
+
+    def _note_use(self, live: LiveSession) -> None:
+        """Keep one that was woken resident for a while: reading its files is no activity, and may be done often."""
+        if live.paged_out and live.sandbox.memory == "resident":
+            live.paged_out = False
+            live.resident_until = self._clock.now() + self._settings.idle_memory_seconds
 
     async def _page_out_one(self, live: LiveSession, still_idle: Callable[[], bool]) -> str | None:
         """None when it was paged out; else why not."""
@@ -111,6 +118,7 @@ class IdleMemory:
             return IN_USE.why
         if not moved.moved_bytes:
             return moved.why
+        live.paged_out = True
         log.info("paged_out", session=live.id, moved_bytes=moved.moved_bytes)
         return None
 

@@ -80,8 +80,10 @@ class LiveSession:
         """The clients attached to it, once there are any."""
         self.looking = False
         """Whether the kernel was asked to complete or inspect code, and has not answered yet."""
+        self.paged_out = False
+        """Whether its sandbox was stopped and has not been seen running since."""
         self.resident_until = float("-inf")
-        """When stopping its sandbox is tried again, after that has failed."""
+        """When its sandbox may be stopped again: after a use that is no activity, and after that has failed."""
         self.lease: HeldLease | None = None
         self.lease_task: asyncio.Task[None] | None = None
         self._clock = clock
