@@ -85,6 +85,7 @@ class IdleMemory:
             for live in sorted(self._registry, key=lambda each: each.last_activity):
                 if moved == most or refused == REFUSED:
                     break
+                self._note_use(live)
                 if not wanted(live) or not may_be_stopped(live):
                     continue
                 why = await self._page_out_one(live, partial(_is_still, live, wanted))
@@ -99,6 +100,12 @@ class IdleMemory:
                     self._short = True
         return moved
 
+    def _note_use(self, live: LiveSession) -> None:
+        """Keep one that was woken resident for a while: reading its files is no activity, and may be done often."""
+        if live.paged_out and live.sandbox.memory == "resident":
+            live.paged_out = False
+            live.keep_resident(self._settings.idle_memory_seconds)
+
     async def _page_out_one(self, live: LiveSession, still_idle: Callable[[], bool]) -> str | None:
         """None when it was paged out; else why not."""
         kernel = live.sandbox.kernel
@@ -112,6 +119,7 @@ class IdleMemory:
             return IN_USE.why
         if not moved.moved_bytes:
             return moved.why
+        live.paged_out = True
         log.info("paged_out", session=live.id, moved_bytes=moved.moved_bytes)
         return None
 

@@ -81,7 +81,9 @@ class LiveSession:
         self.looking = False
         """Whether the kernel was asked to complete or inspect code, and has not answered yet."""
         self._kept_resident: tuple[float, float] | None = None
-        """Its last activity when its sandbox could not be paged out, and when it may be again without another."""
+        """Its last activity when it was to stay resident, and until when it is without another."""
+        self.paged_out = False
+        """Whether its sandbox was stopped and has not been seen running since."""
         self.lease: HeldLease | None = None
         self.lease_task: asyncio.Task[None] | None = None
         self._clock = clock
@@ -126,7 +128,7 @@ class LiveSession:
 
     @property
     def kept_resident(self) -> bool:
-        """Whether paging it out has failed, and is not to be tried again yet."""
+        """Whether it is to stay resident for now: paging it out has failed, or it was woken a moment ago."""
         kept = self._kept_resident
         return kept is not None and kept[0] == self.last_activity and self._clock.now() < kept[1]
 

@@ -54,7 +54,8 @@ def on_session(house: House) -> Iterator[OnSession]:
 
 
 async def be_idle(gateway: Gateway) -> None:
-    """Let more time pass than sessions stay resident, and have them looked at."""
+    """Let more time pass than sessions stay resident, also those that were just woken, and have them looked at."""
+    await gateway.services.idle_memory.look()
     gateway.clock.advance(IDLE_SECONDS + 1)
     await gateway.services.idle_memory.look()
 
@@ -92,7 +93,8 @@ async def one_life(gateway: Gateway, session: Session) -> None:
     assert await gateway.text(session, "kept + 1") == "42"
     await page_out(gateway, session)
     await services.files.list(me, session.id)
-    assert (await gateway.show(session)).memory == "resident"
+    await services.idle_memory.look()
+    assert (await gateway.show(session)).memory == "resident", "reading is no activity, and yet a use"
     await page_out(gateway, session)
     assert (await services.commands.run(me, session.id, CommandRequest("echo there"))).stdout == "there\n"
     await page_out(gateway, session)
@@ -158,6 +160,7 @@ async def wanted_while_it_stops(gateway: Gateway, session: Session) -> None:
     for _ in range(2):
         await page_out(gateway, session)  # so that nothing of it waits for the store any more
         await gateway.services.files.list(gateway.me, session.id)
+        await gateway.services.idle_memory.look()
         gateway.clock.advance(IDLE_SECONDS + 1)
         looking = asyncio.ensure_future(gateway.services.idle_memory.look())
         async with asyncio.timeout(120):
