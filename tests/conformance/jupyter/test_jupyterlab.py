@@ -97,8 +97,10 @@ async def work(page: Page, url: str, session_id: str, picture: Path) -> list[str
     await page.visit(url)
     await until(lambda: page.evaluate("!!document.querySelector('.jp-Dialog select')"))
     assert await page.evaluate(f"{PICK}({json.dumps(session_id)})") == 1
+    # Without a kernel the page is idle too, and a key then makes it ask for a new one in the place of the chosen one.
+    named = "!/^(No Kernel)?$/.test(document.querySelector('.jp-Toolbar-kernelName')?.innerText.trim() ?? '')"
     idle = "document.querySelector('.jp-Notebook-ExecutionIndicator')?.dataset.status === 'idle'"
-    await until(lambda: page.evaluate(f"!document.querySelector('.jp-Dialog') && {idle}"))
+    await until(lambda: page.evaluate(f"!document.querySelector('.jp-Dialog') && {named} && {idle}"))
     await until(lambda: run_first_cell(page))
     await until(lambda: page.evaluate("document.querySelector('.jp-OutputArea-output img')?.naturalWidth"))
     await page.screenshot(picture)
