@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -21,6 +22,9 @@ def main() -> None:
     parser.add_argument("--size", type=int)
     parser.add_argument("--seconds", type=float, default=60.0)
     sys.stdout.write(json.dumps(answer(parser.parse_args()), allow_nan=False))
+    sys.stdout.flush()
+    # Without the interpreter's own end: PyArrow may still read ahead in a thread, and at times aborts the process in it.
+    os._exit(0)
 
 
 def answer(asked: argparse.Namespace) -> dict[str, Any]:
