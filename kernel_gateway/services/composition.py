@@ -265,7 +265,6 @@ class Services:
         """Files that outlive sessions, and those of live ones."""
         self.workspaces = Workspaces(
             settings=self.settings,
-            clock=self.clock,
             database=self.database,
             mirrors=self.mirrors,
             ledger=self.ledger,

@@ -6,21 +6,22 @@ A caller is known by a token: in `X-API-Key`, as older clients send it, as a bea
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import math
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs
 
-from kernel_gateway.errors import GatewayError, InvalidRequest, NotFound
+from kernel_gateway.errors import GatewayError, InvalidRequest, LimitReached, NotFound
 from kernel_gateway.faces import scopes
 from kernel_gateway.faces.audit import UNKNOWN_ROUTE, CallRecord
 from kernel_gateway.faces.body import SMALL_BODY
-from kernel_gateway.faces.errors import UnknownRoute
-from kernel_gateway.faces.handler import FaceHandler
-from kernel_gateway.faces.json_bodies import decode
-from kernel_gateway.faces.librechat import errors, identifiers
+from kernel_gateway.faces.errors import NotOffered, UnknownRoute
+from kernel_gateway.faces.handler import FaceHandler, make_error_headers
+from kernel_gateway.faces.json_bodies import decode, encode
+from kernel_gateway.faces.librechat import identifiers
 from kernel_gateway.faces.librechat.calls import Call
 from kernel_gateway.faces.librechat.requests import ExecuteCode
 from kernel_gateway.faces.librechat.routes import ADDRESSES, Route
-from kernel_gateway.faces.responses import ErrorResponse
+from kernel_gateway.faces.responses import JSON, ErrorResponse
 from kernel_gateway.faces.routing import is_read_only
 from kernel_gateway.identity.principal import Caller
 from kernel_gateway.services.audit.api_call import LIBRECHAT
@@ -88,7 +89,8 @@ class LibreChatHandler(FaceHandler):
         await self.send(await route.endpoint(self.call), route.status)
 
     def describe_error(self, error: GatewayError) -> ErrorResponse:
-        return errors.make_response(error)
+        headers = {**make_error_headers(error), "Content-Type": JSON}
+        return ErrorResponse(encode(_describe(error)), error.status, headers, code=error.code, message=error.message)
 
     def record_call(self) -> CallRecord:
         """No code and no content of files; what ran is in the session's record."""
@@ -109,6 +111,19 @@ class LibreChatHandler(FaceHandler):
             return identifiers.parse_id(self.call.ids.get("storage_id", ""))
         except NotFound:
             return None
+
+
+def _describe(error: GatewayError) -> dict[str, Any]:
+    """An error as LibreChat's client reads it: by its status, and by `error` where that is a word that it knows.
+
+    `rate_limited` has the seconds to wait; by `unsupported_capability` the client tells the model not to try again.
+    """
+    told: dict[str, Any] = {"error": error.message, "message": error.message, "code": error.code}
+    if isinstance(error, LimitReached):
+        return told | {"error": "rate_limited", "retry_after_seconds": max(1, math.ceil(error.retry_after_seconds))}
+    if isinstance(error, NotOffered):
+        return told | {"error": "unsupported_capability", "code": "unsupported_capability"}
+    return told
 
 
 def _parse_query(query: str) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from kernel_gateway.errors import Conflict, LimitReached, translated
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.admission.disk_room import DiskRoom
 from kernel_gateway.services.admission.readiness import Readiness
-from kernel_gateway.services.clock import Clock, rfc3339
+from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.mirroring.mirrors import Mirrors
 from kernel_gateway.services.mirroring.pieces import Pieces
 from kernel_gateway.services.mirroring.workspace_ledger import WorkspaceLedger
@@ -58,7 +57,6 @@ class Workspaces:
         self,
         *,
         settings: Settings,
-        clock: Clock,
         database: Database,
         mirrors: Mirrors,
         ledger: WorkspaceLedger,
@@ -67,7 +65,6 @@ class Workspaces:
         access: WorkspaceAccess,
     ) -> None:
         self._settings = settings
-        self._clock = clock
         self._database = database
         self._mirrors = mirrors
         self._ledger = ledger
@@ -97,10 +94,7 @@ class Workspaces:
 
     async def create(self, principal: Principal) -> str:
         """Make a workspace without files or sessions; returns its id."""
-        self._readiness.require_accepting()
-        workspace_id, now = str(uuid.uuid4()), self._clock.now()
-        await self._database.run(lambda c: sessions.add_workspace(c, workspace_id, principal.id, now))
-        return workspace_id
+        return await self._access.create(principal)
 
     async def find_session(self, principal: Principal, workspace_id: str) -> tuple[str | None, bool]:
         """The session that used it last, if any has, and whether that one lives; raises NotFound."""

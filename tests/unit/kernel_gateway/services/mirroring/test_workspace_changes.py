@@ -104,7 +104,6 @@ class Place:
     def workspaces(self) -> Workspaces:
         return Workspaces(
             settings=self.settings,
-            clock=self.clock,
             database=self.database,
             mirrors=self.mirrors,
             ledger=self.ledger,
