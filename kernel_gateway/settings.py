@@ -174,6 +174,7 @@ class Settings:
     e2b_environment: str = setting(
         "python", "the environment that E2B's own templates (`base`, `code-interpreter-v1` ...) stand for"
     )
+    librechat_environment: str = setting("python", "the environment that LibreChat's code runs in; `data` has more")
     agentcore_account_id: str = setting("000000000000", "the account in ARNs of the AgentCore face: 12 digits")
     agentcore_keep_alive_seconds: float = setting(
         10.0, "time between signs of life while a tool runs", low=0.1, high=60

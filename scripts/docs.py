@@ -32,6 +32,7 @@ from kernel_gateway.faces.agentcore import errors as agentcore_errors  # noqa: E
 from kernel_gateway.faces.agentcore import operations  # noqa: E402
 from kernel_gateway.faces.e2b import routes as e2b  # noqa: E402
 from kernel_gateway.faces.jupyter import routes as jupyter  # noqa: E402
+from kernel_gateway.faces.librechat import routes as librechat  # noqa: E402
 from kernel_gateway.faces.rest import table as routes  # noqa: E402
 from kernels.oci.seccomp import ALLOWED  # noqa: E402
 from sandcell.cli.main import sandcell  # noqa: E402
@@ -104,6 +105,12 @@ def jupyter_table() -> str:
 def e2b_table() -> str:
     """Every address of the E2B face."""
     lines = ((method, f"`{path}`", success, summary) for method, path, success, summary in e2b.list_routes())
+    return rows("method | address | success | what", lines)
+
+
+def librechat_table() -> str:
+    """Every address of the LibreChat face."""
+    lines = ((method, f"`{path}`", success, summary) for method, path, success, summary in librechat.list_routes())
     return rows("method | address | success | what", lines)
 
 
@@ -346,6 +353,7 @@ TABLES = {
     "agent-engine-codes": agent_engine_code_table,
     "jupyter-routes": jupyter_table,
     "e2b-routes": e2b_table,
+    "librechat-routes": librechat_table,
     "shapes": shape_table,
     "seccomp": seccomp_table,
     "agentcore-clients": client_table,

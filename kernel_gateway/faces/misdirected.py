@@ -13,12 +13,14 @@ from kernel_gateway.faces.rest.handler import RestHandler
 from kernel_gateway.faces.rest.table import TABLE
 from kernel_gateway.faces.routing import Address
 from kernel_gateway.hosts import Hosts
+from kernel_gateway.identity.principal import TOKEN_PREFIX
 
 if TYPE_CHECKING:
     from kernel_gateway.services.composition import Services
 
 
-_CREDENTIALS: Final = ("Authorization", "X-Goog-Api-Key")
+_CREDENTIALS: Final = ("Authorization", "X-Goog-Api-Key", "X-Api-Key")
+_TOKEN_IN_PATH: Final = f"/librechat/{TOKEN_PREFIX}"
 _PUBLIC: Final = frozenset(route.path for route in TABLE if route.public)
 
 
@@ -46,7 +48,9 @@ class OwnHosts(Router):
     def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> HTTPMessageDelegate | None:
         # Whether it is a true one is seen to by every route but the public ones, which take any.
         credential = request.path not in _PUBLIC and (
-            "token=" in request.query or any(name in request.headers for name in _CREDENTIALS)
+            "token=" in request.query
+            or any(name in request.headers for name in _CREDENTIALS)
+            or request.path.startswith(_TOKEN_IN_PATH)
         )
         if self._hosts.admit(request.headers.get("Host", ""), credential=credential):
             return self.application.find_handler(request, **kwargs)

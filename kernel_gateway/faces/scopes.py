@@ -120,6 +120,10 @@ E2B: Final[Table] = {
         *("CreateWatcher", "RemoveWatcher"),
     ),
 }
+LIBRECHAT: Final[Table] = {
+    "read": ("ListFiles", "StatFile", "DownloadFile"),
+    "run": ("ExecuteCode", "ExecuteProgrammatic", "UploadFile", "UploadFiles", "DeleteFile"),
+}
 
 
 def find_rest_scope(method: str, path: str) -> Scope | None:
@@ -151,6 +155,11 @@ def find_agent_engine_scope(operation: str) -> Scope:
 def find_e2b_scope(operation: str) -> Scope:
     """The scope that an operation of the E2B face needs."""
     return _find(E2B, operation)
+
+
+def find_librechat_scope(operation: str) -> Scope:
+    """The scope that an operation of the LibreChat face needs."""
+    return _find(LIBRECHAT, operation)
 
 
 def require(caller: Caller, needed: Scope | None) -> None:

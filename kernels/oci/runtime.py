@@ -83,6 +83,10 @@ _THREADS: Final = 8
 _GUEST_NICENESS: Final = -20
 
 
+def _is_empty_directory(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink() and not any(path.iterdir())
+
+
 @functools.cache
 def _guest_source() -> tuple[dict[str, bytes], str]:
     """The files of the guest's code by their names, and a digest of them with the Python that compiles them."""
@@ -331,6 +335,7 @@ class OciRuntime:
                 user_namespace=namespace,
                 cgroup=self.cgroups.path(spec.sandbox_id),
                 processors_left=processors_left,
+                has_empty_mnt=_is_empty_directory(Path(spec.environment.root) / "mnt"),
             ),
             machine=platform.machine(),
             swap=self.cgroups.limits_swap(),

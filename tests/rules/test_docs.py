@@ -20,6 +20,7 @@ from kernel_gateway.faces.agent_engine.table import TABLE as AGENT_ENGINE_TABLE
 from kernel_gateway.faces.agentcore import operations as agentcore
 from kernel_gateway.faces.e2b import routes as e2b
 from kernel_gateway.faces.jupyter import routes as jupyter
+from kernel_gateway.faces.librechat import routes as librechat
 from kernel_gateway.faces.rest import table as routes
 from scripts import docs
 
@@ -142,7 +143,7 @@ def test_settings_in_examples_are_taken(page: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_addresses_exist(page: Path) -> None:
-    tables = (*jupyter.list_routes(), *e2b.list_routes())
+    tables = (*jupyter.list_routes(), *e2b.list_routes(), *librechat.list_routes())
     ours = [*(path for _, path, _ in routes.list_routes()), *(path for _, path, _, _ in tables)]
     known = [re.sub(r"\{\w+\}", "X", path) for path in ours]
     elsewhere = [operation.path for operation in (*agentcore.TABLE, *AGENT_ENGINE_TABLE)]

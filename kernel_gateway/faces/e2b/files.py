@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator
 from typing import Final
 from urllib.parse import quote
 
-from tornado.httputil import HTTPFile, HTTPHeaders, parse_body_arguments
-
 from kernel_gateway.errors import InvalidRequest, NotFound, PayloadTooLarge
+from kernel_gateway.faces import forms
 from kernel_gateway.faces.e2b import answers
 from kernel_gateway.faces.e2b.calls import Call
 from kernel_gateway.faces.e2b.identifiers import resolve_path
@@ -18,9 +16,6 @@ from kernel_gateway.faces.errors import NotOffered
 from kernel_gateway.faces.responses import Response, Stream
 
 OCTETS: Final = "application/octet-stream"
-MOST_FILES: Final = 1_000
-"""Of one upload."""
-PIECE_BYTES: Final = 256 * 1024
 INFLATION: Final = 1_032
 """How many times its size a body can inflate to."""
 
@@ -49,31 +44,27 @@ async def upload_files(call: Call) -> Response:
     user, written = call.query.get("username", ""), []
     for name, body in await asyncio.to_thread(_unpack, call):  # which takes long for what is large
         path = resolve_path(name, user)
-        found = await call.services.sandbox_files.write(call.principal, call.session_id, path, _pieces(body))
+        found = await call.services.sandbox_files.write(call.principal, call.session_id, path, forms.split(body))
         written.append(answers.describe_written(found))
     return Response(written)
 
 
 def count_unpacked(call: Call, size: int) -> int:
     """The most memory that unpacking a body of this size takes at once, besides the body's own."""
-    form = _is_form(call)
+    form = forms.is_form(call.headers)
     if call.headers.get("Content-Encoding", "") != "gzip":
         return 2 * size if form else 0  # the parser holds the parts twice
     inflated = min(size * INFLATION, call.services.settings.payload_bytes + 1)
     return (3 if form else 2) * inflated  # inflating ends with a copy, which is gone when the form is parsed
 
 
-def _is_form(call: Call) -> bool:
-    return call.headers.get("Content-Type", "").startswith("multipart/form-data")
-
-
 def _unpack(call: Call) -> list[tuple[str, bytes]]:
     """The files in the body, each with its path."""
     most = call.services.settings.payload_bytes
     content = _decompress(call.content, call.headers.get("Content-Encoding", ""), most)
-    if not _is_form(call):
+    if not forms.is_form(call.headers):
         return [(_read_path(call), content)]
-    parts = _parse_parts(call.headers["Content-Type"], content)
+    parts = forms.parse_files(call.headers["Content-Type"], content)
     named = call.query.get("path")
     if named and len(parts) > 1:
         raise InvalidRequest("path: names one file, and the form has several")
@@ -85,19 +76,6 @@ def _read_path(call: Call) -> str:
     if not path:
         raise NotFound("path: say which file")
     return path
-
-
-def _parse_parts(content_type: str, content: bytes) -> list[HTTPFile]:
-    arguments: dict[str, list[bytes]] = {}
-    files: dict[str, list[HTTPFile]] = {}
-    try:
-        parse_body_arguments(content_type, content, arguments, files, HTTPHeaders())
-    except Exception as error:
-        raise InvalidRequest(f"the body is no form with files: {error}") from None
-    found = files.get("file", [])
-    if not 0 < len(found) <= MOST_FILES:
-        raise InvalidRequest(f"the body is a form with 1 to {MOST_FILES:,} parts named `file`")
-    return found
 
 
 def _decompress(content: bytes, encoding: str, most_bytes: int) -> bytes:
@@ -115,8 +93,3 @@ def _decompress(content: bytes, encoding: str, most_bytes: int) -> bytes:
     if not stream.eof:
         raise InvalidRequest("the body is not a whole gzip stream")
     return found
-
-
-async def _pieces(content: bytes) -> AsyncIterator[bytes]:
-    for start in range(0, len(content), PIECE_BYTES):
-        yield content[start : start + PIECE_BYTES]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -61,17 +60,18 @@ class ServiceBackend:
             return await self._services.sessions.stop(self._principal, session_id)
 
     async def execute(self, session_id: str, submission: Submission, on_event: OnEvent | None) -> Execution:
-        """By a key: an execution whose caller is cancelled before its id is known is found by it."""
-        key, executions = str(uuid.uuid4()), self._services.executions
+        """A caller that is cancelled while its code is being submitted leaves none behind that runs on."""
+        executions = self._services.executions
+        work = executions.submit(self._principal, session_id, submission, face=FACE)
+        submitting = self._services.background.spawn(work, f"submit in {session_id}")
         try:
             with translated():
-                begun = await executions.submit(self._principal, session_id, submission, key, face=FACE)
+                begun = await asyncio.shield(submitting)
                 if on_event is not None:
                     await self._follow(begun, on_event)
                 return await executions.wait(self._principal, session_id, begun.id)
         except asyncio.CancelledError:
-            work = self._interrupt_submitted(session_id, submission, key)
-            self._services.background.spawn(work, f"interrupt in {session_id}")
+            self._services.background.spawn(self._interrupt(submitting), f"interrupt in {session_id}")
             raise
 
     async def _follow(self, begun: Execution, on_event: OnEvent) -> None:
@@ -82,10 +82,9 @@ class ServiceBackend:
         finally:
             await close_iterator(events)
 
-    async def _interrupt_submitted(self, session_id: str, submission: Submission, key: str) -> None:
-        executions = self._services.executions
-        found = await executions.submit(self._principal, session_id, submission, key, face=FACE)
-        await executions.interrupt(self._principal, session_id, found.id)
+    async def _interrupt(self, submitting: asyncio.Task[Execution]) -> None:
+        begun = await submitting
+        await self._services.executions.interrupt(self._principal, begun.session_id, begun.id)
 
     async def get_execution(self, session_id: str, execution_id: str) -> Execution:
         with translated():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
@@ -48,6 +49,13 @@ class WorkspaceAccess:
         self._ledger = ledger
         self._durable_changes = durable_changes
         self._readiness = readiness
+
+    async def create(self, principal: Principal) -> str:
+        """A workspace without files or sessions; returns its id."""
+        self._readiness.require_accepting()
+        workspace_id, now = str(uuid.uuid4()), self._clock.now()
+        await self._database.run(lambda c: sessions.add_workspace(c, workspace_id, principal.id, now))
+        return workspace_id
 
     async def row(self, principal: Principal, workspace_id: str) -> WorkspaceRow:
         """The workspace's row; raises NotFound."""

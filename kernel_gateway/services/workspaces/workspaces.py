@@ -92,6 +92,15 @@ class Workspaces:
             await self._database.run(lambda c: workspace_usage.record_first(c, workspace_id, *counts))
         return found
 
+    async def create(self, principal: Principal) -> str:
+        """Make a workspace without files or sessions; returns its id."""
+        return await self._access.create(principal)
+
+    async def find_session(self, principal: Principal, workspace_id: str) -> tuple[str | None, bool]:
+        """The session that used it last, if any has, and whether that one lives; raises NotFound."""
+        row = await self._access.row(principal, workspace_id)
+        return row.session_id, row.live
+
     def _workspace(self, row: WorkspaceRow) -> Workspace:
         """With what is noted of it and not in the database yet."""
         noted, last = self._ledger.waiting(row.id), max(row.touched or 0.0, row.created)

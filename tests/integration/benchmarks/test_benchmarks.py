@@ -15,7 +15,7 @@ REPOSITORY = Path(__file__).parent.parent.parent.parent
 
 
 @pytest.mark.sample(1)
-@pytest.mark.parametrize("name", [name for name in BENCHMARKS if name != "attach"])
+@pytest.mark.parametrize("name", [name for name in BENCHMARKS if name not in ("attach", "doors")])
 def test_a_benchmark_runs_and_prints_its_figures(name: str, environments_dir: Path) -> None:
     assert _printed("--short", name, environments_dir=environments_dir, timeout=280) == ["machine", name]
 
@@ -28,6 +28,12 @@ def test_the_memory_of_the_service_stays_bounded_when_nobody_reads(environments_
     `test_service_of_its_own` holds the service to it in every run; here another gateway is measured beside it.
     """
     assert _printed("--short", "attach", environments_dir=environments_dir, timeout=280) == ["machine", "attach"]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_every_door_is_measured_whose_client_is_there(environments_dir: Path) -> None:
+    assert _printed("--short", "doors", environments_dir=environments_dir, timeout=580) == ["machine", "doors"]
 
 
 @pytest.mark.long

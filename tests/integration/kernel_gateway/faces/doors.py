@@ -23,11 +23,13 @@ from kernel_gateway.faces.agentcore.requests import SessionAddressed
 from kernel_gateway.faces.e2b import routes as e2b
 from kernel_gateway.faces.e2b.identifiers import SANDBOX_HEADER
 from kernel_gateway.faces.jupyter import routes as jupyter
+from kernel_gateway.faces.librechat import routes as librechat
 from kernel_gateway.faces.mcp.handler import PATH as MCP_PATH
 from kernel_gateway.faces.mcp.handler import SESSION_HEADER
 from kernel_gateway.faces.rest.table import TABLE
 
 REST, AGENTCORE, AGENT_ENGINE, E2B, JUPYTER, MCP = "rest", "agentcore", "agent_engine", "e2b", "jupyter", "mcp"
+LIBRECHAT = "librechat"
 CELL = {"cell_type": "code", "metadata": {}, "source": "1", "outputs": [], "execution_count": None}
 NOTEBOOK = {"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": [CELL]}
 BODIES: dict[str, Any] = {
@@ -61,6 +63,7 @@ BODIES: dict[str, Any] = {
     "SendInput": {"process": {"pid": 1}, "input": {}},
     "SendSignal": {"process": {"pid": 1}, "signal": "SIGNAL_SIGTERM"},
     "Update": {"process": {"pid": 1}},
+    "ExecuteCode": {"lang": "bash", "code": "true", "session_id": "{storage_id}"},
     "PutSession": {"path": "a.ipynb", "name": "a", "type": "notebook", "kernel": {"id": "{session_id}"}},
 }
 """By the type that a body is read as; one that is not here may be empty."""
@@ -129,7 +132,7 @@ def body_of(kind: Any) -> str:
 
 def every_door() -> list[Door]:
     """All of every face, in the order of their tables."""
-    return [*_rest(), *_agentcore(), *_agent_engine(), *_e2b(), *_jupyter(), *_mcp()]
+    return [*_rest(), *_agentcore(), *_agent_engine(), *_e2b(), *_jupyter(), *_librechat(), *_mcp()]
 
 
 def _rest() -> list[Door]:
@@ -207,6 +210,19 @@ def _jupyter() -> list[Door]:
     return [
         Door(JUPYTER, each.method, each.path, body=body_of(each.body), changes=each.method != "GET")
         for each in (*jupyter.TABLE, jupyter.CHANNELS)
+    ]
+
+
+def _librechat() -> list[Door]:
+    return [
+        Door(
+            LIBRECHAT,
+            each.method,
+            each.path,
+            body=body_of(each.body),
+            changes=each.scope != "read",
+        )
+        for each in librechat.TABLE
     ]
 
 

@@ -21,11 +21,13 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from kernel_gateway.faces.e2b.identifiers import SANDBOX_HEADER, format_key
+from kernel_gateway.faces.librechat.identifiers import format_id, identify_file
 from tests.integration.kernel_gateway.faces.doors import (
     AGENT_ENGINE,
     AGENTCORE,
     E2B,
     JUPYTER,
+    LIBRECHAT,
     MCP,
     NOTEBOOK,
     REST,
@@ -100,7 +102,7 @@ def signing(who: Callable[[Stage], Person], secret: str | None = None, minutes: 
     return dress
 
 
-NOBODYS = {REST: {401}, JUPYTER: {401}, AGENT_ENGINE: {401}, MCP: {401}}
+NOBODYS = {REST: {401}, JUPYTER: {401}, AGENT_ENGINE: {401}, LIBRECHAT: {401}, MCP: {401}}
 NOBODYS_BUT_JUPYTER = {face: statuses for face, statuses in NOBODYS.items() if face != JUPYTER}
 UNSIGNED = {AGENTCORE: {400, 403}}
 CALLERS = [
@@ -196,6 +198,8 @@ def make_one_of_each(http: httpx.Client) -> tuple[dict[str, str], str, str]:
         "execution_id": execution["id"],
         "task_id": task["id"],
         "workspace_id": session["workspace_id"],
+        "storage_id": format_id(session["workspace_id"]),
+        "file_id": identify_file("file"),
         "path": "file",
         "name": "absent",
         "sha256": "0" * 64,
@@ -297,6 +301,9 @@ OWN = {
     "POST /code-interpreters",
     "POST /v1beta1/projects/some/locations/where/reasoningEngines",
     "POST /api/kernels",
+    "POST /librechat/v1/exec/programmatic",
+    "POST /librechat/v1/upload",
+    "POST /librechat/v1/upload/batch",
 }
 ADMINISTRATORS = (["tokens"], ["keys"], ["principals"], ["admin"])
 

@@ -21,6 +21,7 @@ from kernel_gateway.faces.agentcore import operations
 from kernel_gateway.faces.e2b import routes as e2b
 from kernel_gateway.faces.e2b.identifiers import format_key
 from kernel_gateway.faces.jupyter import routes as jupyter
+from kernel_gateway.faces.librechat import routes as librechat
 from kernel_gateway.faces.rest.route import Route
 from kernel_gateway.faces.rest.table import TABLE
 from sandcell import Forbidden
@@ -126,6 +127,14 @@ def test_e2b(http: httpx.Client, tokens: dict[Scope, str], route: e2b.Route) -> 
     assert http.request(route.method, place, headers=sandbox).status_code == 401
     headers = {**sandbox, "X-API-Key": format_key(tokens["read"])}
     answer = http.request(route.method, place, headers=headers)
+    assert (answer.status_code == 403) == (route.scope == "run"), answer.text
+
+
+@pytest.mark.parametrize("route", librechat.TABLE, ids=lambda each: each.name)
+def test_librechat(http: httpx.Client, tokens: dict[Scope, str], route: librechat.Route) -> None:
+    place = address(route.path)
+    assert http.request(route.method, place).status_code == 401
+    answer = http.request(route.method, place, headers={"X-API-Key": tokens["read"]})
     assert (answer.status_code == 403) == (route.scope == "run"), answer.text
 
 

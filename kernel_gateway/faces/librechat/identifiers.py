@@ -1,0 +1,76 @@
+"""Ids as LibreChat has them, 21 characters of base64url, and what they stand for here. Pure.
+
+A storage session's id is its workspace's UUID without the six bits that are the same in all of them. A file's id is
+made from its path, so that it stays when the file changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import uuid
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import Final
+
+from kernel_gateway.errors import InvalidRequest, NotFound
+
+PREFIX: Final = "/librechat/"
+LONGEST_PATH: Final = 1_024
+_ID: Final = re.compile(r"[A-Za-z0-9_-]{21}")
+_LOW: Final = 62
+"""Bits behind the variant of a UUID; before them come twelve more, and 48 before its version."""
+
+
+def format_id(workspace_id: str) -> str:
+    """The id of the storage session that a workspace is."""
+    value = uuid.UUID(workspace_id).int
+    bits = (value >> 80) << 74 | (value >> 64 & 0xFFF) << _LOW | value & ((1 << _LOW) - 1)
+    return _encode(bits << 4)
+
+
+def parse_id(text: str) -> str:
+    """The workspace of a storage session's id; raises NotFound."""
+    if not _ID.fullmatch(text):
+        raise NotFound("there is no such session")
+    found = _make_uuid(int.from_bytes(urlsafe_b64decode(text + "AAA")) >> 22)
+    if format_id(found) != text:  # some of its last bits are none of a UUID's
+        raise NotFound("there is no such session")
+    return found
+
+
+def _make_uuid(bits: int) -> str:
+    value = (bits >> 74) << 80 | 4 << 76 | (bits >> _LOW & 0xFFF) << 64 | 2 << 62 | bits & ((1 << _LOW) - 1)
+    return str(uuid.UUID(int=value))
+
+
+def _encode(bits: int) -> str:
+    """The first 21 characters of a number below 2 ** 126, so many bits."""
+    return urlsafe_b64encode((bits << 2).to_bytes(16)).decode()[:21]
+
+
+def name_session(principal_id: str, hint: str) -> str:
+    """The session and workspace of a conversation that its client names, of the form that others have."""
+    digest = hashlib.sha256(f"librechat {principal_id} {hint}".encode("utf-8", "surrogatepass")).digest()
+    return str(uuid.UUID(bytes=digest[:16], version=4))
+
+
+def identify_file(path: str) -> str:
+    """The id of the file at a path of its workspace."""
+    return urlsafe_b64encode(hashlib.sha256(path.encode("utf-8", "surrogateescape")).digest()).decode()[:21]
+
+
+def split_token(path: str) -> tuple[str, str]:
+    """A request's path as the table of routes has it, and the token that stands in it, for clients that send none."""
+    head, _, rest = path.removeprefix(PREFIX).partition("/")
+    if head != "v1" and rest.partition("/")[0] == "v1":
+        return PREFIX + rest, head
+    return path, ""
+
+
+def clean_path(name: str) -> str:
+    """A file's name as a path below /mnt/data; raises InvalidRequest."""
+    parts = [part for part in name.replace("\\", "/").removeprefix("/mnt/data/").split("/") if part not in ("", ".")]
+    path = "/".join(parts)
+    if not parts or ".." in parts or "\0" in path or len(path.encode("utf-8", "surrogateescape")) > LONGEST_PATH:
+        raise InvalidRequest(f"a file's name is a path below /mnt/data, of at most {LONGEST_PATH:,} bytes")
+    return path
