@@ -47,8 +47,8 @@ class SandboxSpec:
     """What to start: an id (a UUID with dashes), the environment, the generation its first kernel gets, host name.
 
     A remote runtime takes the image by `environment.image` and `environment.digest`; `environment.root` is host-bound.
-    A `spare` sandbox is made for a session that is yet to come: until `mark_workspace_ready` it gets only processor
-    time that no other sandbox wants.
+    A `spare` sandbox is made for a session that is yet to come: until `claim` it gets only processor time that no other
+    sandbox wants.
     """
 
     sandbox_id: str
@@ -132,15 +132,21 @@ class SandboxRuntime(Protocol):
         """Start a sandbox; returns when its PID 1 runs (the guest may still be starting).
 
         Called once for each life of a sandbox: at a session's start, and at its next use after its sandbox has gone;
-        the old one is destroyed before. The id is the session's. Raises `RuntimeUnusable` when no sandbox can be had,
+        the old one is destroyed before. The id stays. Raises `RuntimeUnusable` when no sandbox can be had,
         `SandboxFailed` when this one cannot, and leaves nothing behind when it does.
+        """
+
+    async def claim(self, sandbox_id: str) -> None:
+        """Give a spare sandbox its full share of the processors: a session has it from here on.
+
+        Called once, before its workspace is laid out. Raises `SandboxGone`, `SandboxFailed`; then it is destroyed.
         """
 
     async def mark_workspace_ready(self, sandbox_id: str) -> None:
         """Remember, past the end of this process, that all that belongs in the workspace at its start is there.
 
         Called once, after the files of the store are in it and before any code; `list` says it from then on
-        (`workspace_ready`). A spare sandbox gets its full share of the processors now.
+        (`workspace_ready`).
         """
 
     async def reopen(self, sandbox_id: str) -> None:

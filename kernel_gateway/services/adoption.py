@@ -72,7 +72,7 @@ class Adoption:
         rows = await self._database.run(sessions.list_live)
         infos = {info.sandbox_id: info for info in await self._runtime.list()}
         # All are registered before the first is adopted: none of their sandboxes may pass for an orphan.
-        built = [(self._builder.build(row), infos.get(row.id)) for row in rows]
+        built = [(self._builder.build(row), infos.get(row.sandbox_id)) for row in rows]
         # An error of the database ends them all, and the start: no session may be served half taken up.
         async with asyncio.TaskGroup() as group:
             for live, info in built:
@@ -111,7 +111,7 @@ class Adoption:
                     # The store has the whole workspace and this sandbox a part of it: nothing of it may be saved.
                     await self._runtime.destroy(info.sandbox_id)
                     return CUT_OFF
-                if not await self._runtime.running(live.id):
+                if not await self._runtime.running(live.sandbox.id):
                     return VANISHED
                 await live.sandbox.adopt(info)
                 return None

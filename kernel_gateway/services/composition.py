@@ -131,7 +131,6 @@ class Services:
         self._build_workspaces()
         self._build_removals()
         self._build_session_builder()
-        self._build_memory_room()
         self._build_sessions()
         self._build_executions()
         self._build_attachments()
@@ -187,6 +186,13 @@ class Services:
         self.utility_sandboxes = UtilitySandboxes()
         self._disk_room = DiskRoom(settings.data_dir, settings.disk_reserve_bytes)
         self.body_room = BodyRoom(settings, self._disk_room.require)
+        self._host_memory = HostMemory()
+        self._memory_room = MemoryRoom(
+            settings.memory_reserve_bytes,
+            self._host_memory.available_bytes,
+            relieve=self._relieve_memory,
+            held=lambda: self.idle_memory.held(),  # noqa: PLW0108 - which is made later
+        )
         self._starting = FairShares(
             "a sandbox to be started", settings.starts_at_once, most_waiting=settings.own_sessions
         )
@@ -208,7 +214,7 @@ class Services:
             background=self.background,
             installed=installed,
             count_sessions=lambda: len(self.registry),
-            has_memory=lambda: self._memory_room.has_room(),  # noqa: PLW0108 - which is made later
+            memory_room=self._memory_room,
         )
         self.environments = Environments(
             installed, self.settings, self.database, self.clock, roles, describe_pool=self.pools.describe
@@ -239,6 +245,9 @@ class Services:
         self._finished = FinishedJobs(settings.finished_jobs_bytes)
         self.record = Record(self.database, self.background, self.kept_outputs.keep)
         self.registry = Registry(self.database)
+        self.idle_memory = IdleMemory(
+            settings=self.settings, clock=self.clock, registry=self.registry, host=self._host_memory
+        )
 
     def _build_workspace_access(self) -> None:
         """The ways to one workspace, which several services share."""
@@ -340,6 +349,7 @@ class Services:
             mirrors=self.mirrors,
             spool=self.spool,
             starting=self._starting,
+            memory_room=self._memory_room,
             background=self.background,
             packages=self.packages,
         )
@@ -355,17 +365,6 @@ class Services:
             registry=self.registry,
             sandboxes=sandboxes,
             kernelspecs=self.kernelspecs,
-        )
-
-    def _build_memory_room(self) -> None:
-        """The host's memory: what idle sessions give up of it, and whether another one may start."""
-        host = HostMemory()
-        self.idle_memory = IdleMemory(settings=self.settings, clock=self.clock, registry=self.registry, host=host)
-        self._memory_room = MemoryRoom(
-            self.settings.memory_reserve_bytes,
-            host.available_bytes,
-            relieve=self._relieve_memory,
-            held=self.idle_memory.held,
         )
 
     async def _relieve_memory(self, enough: Callable[[], bool]) -> None:
@@ -505,6 +504,7 @@ class Services:
             starting=self._starting,
             readiness=self.readiness,
             disk_room=self._disk_room,
+            memory_room=self._memory_room,
             utility_sandboxes=self.utility_sandboxes,
             background=self.background,
         )

@@ -97,7 +97,7 @@ class Reconciler:
             if live.sandbox.egress_gateway.missing:
                 self._background.spawn(live.sandbox.reopen_egress(), f"egress of {live.id}")
             kernel = live.sandbox.kernel
-            if kernel is not None and live.ending is None and not await self._runtime.running(live.id):
+            if kernel is not None and live.ending is None and not await self._runtime.running(live.sandbox.id):
                 lost = live.sandbox.lose(kernel, Death("sandbox", "the sandbox's first process is gone"))
                 self._background.spawn(lost, f"lose {live.id}")
         await self._remove_orphans(infos)
@@ -110,7 +110,7 @@ class Reconciler:
 
     async def _remove_orphans(self, infos: tuple[SandboxInfo, ...]) -> None:
         """Remove sandboxes without an owner: sessions and utility work are on record before their sandbox is made."""
-        owners = (self._registry, self._utility_sandboxes, self._pools)
+        owners = ({live.sandbox.id for live in self._registry}, self._utility_sandboxes, self._pools)
         # Several at once: of a service that was killed there may be whole pools, and the next start waits for this.
         orphans = [info.sandbox_id for info in infos if not any(info.sandbox_id in owner for owner in owners)]
         turns = asyncio.Semaphore(REMOVALS_AT_ONCE)

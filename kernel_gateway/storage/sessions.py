@@ -43,6 +43,8 @@ class Record(msgspec.Struct):
     network: SessionNetwork = msgspec.field(default_factory=SessionNetwork)
     keep_awake: bool = False
     surroundings: Surroundings | None = None
+    sandbox_id: str = ""
+    """What its sandboxes are called on the host, when that is not the session's own id."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,11 @@ class SessionRow:
     ended: float | None = None
     record: Record = field(default_factory=Record)
     sync: SyncMode = "async"
+
+    @property
+    def sandbox_id(self) -> str:
+        """What its sandboxes are called on the host: as itself, or as the one that it got from a pool."""
+        return self.record.sandbox_id or self.id
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,9 @@ class LauncherRuntime:
                 await self.destroy(spec.sandbox_id)
             raise
 
+    async def claim(self, sandbox_id: str) -> None:
+        await self._ask(wire.Claim(sandbox_id), wire.Nothing)
+
     async def mark_workspace_ready(self, sandbox_id: str) -> None:
         await self._ask(wire.MarkWorkspaceReady(sandbox_id), wire.Nothing)
 

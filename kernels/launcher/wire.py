@@ -81,6 +81,13 @@ class Create(_Said, frozen=True):
     spare: bool = False
 
 
+class Claim(_Verb, frozen=True):
+    """A spare sandbox gets its full share of the processors: it is a session's now."""
+
+    verb = "claim"
+    sandbox_id: SandboxId
+
+
 class MarkWorkspaceReady(_Verb, frozen=True):
     """All that belongs in the workspace at its start is there."""
 
@@ -173,11 +180,11 @@ class View(_Said, frozen=True):
     form: Literal["html", "py"]
 
 
-Verb = MarkWorkspaceReady | Reopen | Running | Usage | PageOut | Thaw | Dial | Listen | OpenBeneath | Destroy
+Verb = Claim | MarkWorkspaceReady | Reopen | Running | Usage | PageOut | Thaw | Dial | Listen | OpenBeneath | Destroy
 """Requests that the server hands to the runtime as they are."""
 Request = (
-    Check | Create | MarkWorkspaceReady | Reopen | List | Running | Usage | PageOut | Thaw | Dial | Listen | OpenBeneath
-    | Destroy | SaveToken | View
+    Check | Create | Claim | MarkWorkspaceReady | Reopen | List | Running | Usage | PageOut | Thaw | Dial | Listen
+    | OpenBeneath | Destroy | SaveToken | View
 )  # fmt: skip
 
 

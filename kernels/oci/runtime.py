@@ -130,8 +130,12 @@ class OciRuntime:
                     await self.destroy(spec.sandbox_id)
             raise
 
+    async def claim(self, sandbox_id: str) -> None:
+        await self._in_thread(lambda: self._claim(self._places(sandbox_id)))
+
     async def mark_workspace_ready(self, sandbox_id: str) -> None:
-        await self._in_thread(lambda: self._mark_workspace_ready(self._places(sandbox_id)))
+        places = self._places(sandbox_id)
+        await self._in_thread(places.workspace_ready.touch)
 
     async def reopen(self, sandbox_id: str) -> None:
         await self._in_thread(lambda: self._reopen(self._places(sandbox_id)))
@@ -280,10 +284,10 @@ class OciRuntime:
                 idmap.unmount_view(places.view)
                 self._show(places, root + bundle.USER_ID)
 
-    def _mark_workspace_ready(self, places: SandboxPlaces) -> None:
-        if places.spare.exists():
-            self.cgroups.give_full_share(places.sandbox_id)
-        places.workspace_ready.touch()
+    def _claim(self, places: SandboxPlaces) -> None:
+        if not places.spare.exists():
+            raise SandboxGone(f"there is no spare sandbox {places.sandbox_id}")
+        self.cgroups.give_full_share(places.sandbox_id)
 
     def _listen(self, places: SandboxPlaces, name: str) -> socket.socket:
         root = places.read_journal()

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 
+from kernels.errors import SandboxFailed
 from kernels.sandbox import SandboxInfo, SandboxRuntime, SandboxSpec
 from kernels.sandboxed.kernel_events import OnKernelEvent, ignore_events
 from kernels.sandboxed.kernel_limits import KernelLimits
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel, open_kernel
+
+THAWS = 5
+THAW_PAUSE_SECONDS = 0.2
 
 
 class KernelLauncher:
@@ -42,8 +47,16 @@ class KernelLauncher:
     async def adopt(self, info: SandboxInfo, on_event: OnKernelEvent = ignore_events) -> SandboxedKernel:
         """Take up a running sandbox: same kernel, same globals. Its generation may be past the one last known."""
         await self._runtime.reopen(info.sandbox_id)
-        await self._runtime.thaw(info.sandbox_id)  # its guest is to answer; what is in swap comes back as it is used
+        await self._thaw(info.sandbox_id)  # its guest is to answer; what is in swap comes back as it is used
         return await open_kernel(self._runtime, info, self._limits, on_event)
+
+    async def _thaw(self, sandbox_id: str) -> None:
+        """Tried again when it fails: with a sandbox that is not taken up all that its kernel holds is lost."""
+        for _ in range(THAWS - 1):
+            with contextlib.suppress(SandboxFailed):
+                return await self._runtime.thaw(sandbox_id)
+            await asyncio.sleep(THAW_PAUSE_SECONDS)
+        return await self._runtime.thaw(sandbox_id)
 
     async def _open(
         self,

@@ -158,7 +158,7 @@ def stand(request: pytest.FixtureRequest, yards: Callable[[str, bool], Yard]) ->
     try:
         found = position.traces_of(mark) if mark else []
         assert not mark or begun in places, "the second session took the place of the first"
-        yield Stand(position, yard, _read_limits(position.session.id), found)
+        yield Stand(position, yard, Limits(position.session.id), found)
         if place.turn == "first":
             _leave(yard, place.family, position, begun)
     finally:
@@ -174,15 +174,6 @@ def _enter(yard: Yard, family: Family, predecessor: str) -> Position:
         "index": yard.index.known(),
     }
     return position
-
-
-def _read_limits(sandbox_id: str) -> Limits:
-    """Those that a session ends up with: one out of a pool gets its full share once its workspace is laid out."""
-    give_up = time.monotonic() + 300
-    while not (limits := Limits(sandbox_id)).has_full_share:
-        assert time.monotonic() < give_up
-        time.sleep(0.05)
-    return limits
 
 
 def _wait_for_pool(yard: Yard, family: Family) -> int:

@@ -228,12 +228,6 @@ class Limits:
     def state(self) -> dict[str, str]:
         return {str(file): _text(file) for file in self._files}
 
-    @property
-    def has_full_share(self) -> bool:
-        """Whether it competes for the processors like any other: one of a pool does not, with the least of shares."""
-        shares = [text for file, text in self._before.items() if file.endswith(("cpu.shares", "cpu.weight"))]
-        return not any(text.strip() in ("1", "2") for text in shares)
-
     def unharmed(self) -> None:
         """Assert that the limits are those that the sandbox began with."""
         assert self.state() == self._before

@@ -1,11 +1,13 @@
-"""Room in the host's memory: a session starts only where there is some, by what the others really use."""
+"""Room in the host's memory: a sandbox starts only where there is some, by what the others really use.
+
+Sandboxes that somebody waits for come first: a pool's starts only where one more would have room beside it.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
 from kernel_gateway.errors import NoMemory
@@ -36,16 +38,24 @@ class MemoryRoom:
         self._relieve = relieve
         self._held = held
         self._promised = 0
+        self._waiting = 0
+        self._turn = asyncio.Lock()
 
     @asynccontextmanager
     async def start(self) -> AsyncIterator[None]:
         """For as long as a sandbox starts: what it will take counts as taken. Raises NoMemory."""
-        if not self.has_room():
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(RELIEVE_SECONDS):
-                    await self._relieve(self.has_room)
-        if not self.has_room():
-            raise self._make_error()
+        if self._turn.locked() or not self.has_room():
+            await self._make_room()
+        else:
+            self._take()
+        try:
+            yield
+        finally:
+            self._promised -= START_BYTES
+
+    @contextmanager
+    def start_spare(self) -> Iterator[None]:
+        """As `start`, of a sandbox that nobody waits for yet, which `has_room_to_spare` has let in."""
         self._promised += START_BYTES
         try:
             yield
@@ -54,9 +64,33 @@ class MemoryRoom:
 
     def has_room(self) -> bool:
         """Whether one more sandbox may start now."""
+        return self._fits(1)
+
+    def has_room_to_spare(self) -> bool:
+        """Whether one may start that nobody waits for: another would still have room, and none is short of it."""
+        return not self._waiting and self._fits(2)
+
+    async def _make_room(self) -> None:
+        """One start at a time: what was made for it is its own before the next one looks. Raises NoMemory."""
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(RELIEVE_SECONDS), self._turn:
+                await self._relieve(self.has_room)
+                self._take()
+        except TimeoutError:
+            self._take()
+        finally:
+            self._waiting -= 1
+
+    def _take(self) -> None:
+        if not self.has_room():
+            raise self._make_error()
+        self._promised += START_BYTES
+
+    def _fits(self, starts: int) -> bool:
         if not self._reserve_bytes:
             return True
-        return self._available() >= self._reserve_bytes + self._promised + START_BYTES
+        return self._available() >= self._reserve_bytes + self._promised + starts * START_BYTES
 
     def _make_error(self) -> NoMemory:
         available, (sessions, held) = self._available(), self._held()

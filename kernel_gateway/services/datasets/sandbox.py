@@ -21,6 +21,7 @@ from kernel_gateway.dataset_profile import packing
 from kernel_gateway.errors import Conflict, translated
 from kernel_gateway.services.admission.disk_room import DiskRoom
 from kernel_gateway.services.admission.fair_shares import FairShares
+from kernel_gateway.services.admission.memory_room import MemoryRoom
 from kernel_gateway.services.admission.readiness import Readiness
 from kernel_gateway.services.admission.utility_sandboxes import UtilitySandboxes
 from kernel_gateway.services.background import Background
@@ -85,6 +86,7 @@ class DatasetSandbox:
         starting: FairShares,
         readiness: Readiness,
         disk_room: DiskRoom,
+        memory_room: MemoryRoom,
         utility_sandboxes: UtilitySandboxes,
         background: Background,
     ) -> None:
@@ -96,6 +98,7 @@ class DatasetSandbox:
         self._starting = starting
         self._readiness = readiness
         self._disk_room = disk_room
+        self._memory_room = memory_room
         self._utility_sandboxes = utility_sandboxes
         self._background = background
         self._turns = FairShares("a sandbox to describe a file in", AT_ONCE)
@@ -103,8 +106,8 @@ class DatasetSandbox:
     async def describe(self, wanted: Wanted) -> Profiled:
         """What the file holds. Raises UnreadableFile, Conflict (it changed meanwhile), EnvironmentUnavailable.
 
-        Raises SandboxUnavailable, StoreUnavailable, NoSpace, DeadlinePassed, LimitReached and ShuttingDown too, which
-        pass. A caller who goes away, or a service that ends, ends the sandbox.
+        Raises SandboxUnavailable, StoreUnavailable, NoSpace, NoMemory, DeadlinePassed, LimitReached and ShuttingDown
+        too, which pass. A caller who goes away, or a service that ends, ends the sandbox.
         """
         async with self._turns.place(wanted.owner):
             self._readiness.require_accepting()
@@ -128,7 +131,11 @@ class DatasetSandbox:
     async def _describe(self, sandbox_id: str, wanted: Wanted) -> Profiled:
         settings = self._settings
         environment = await self._choose_environment(wanted.size)
-        async with self._starting.place(wanted.owner), asyncio.timeout(settings.start_deadline_seconds):
+        async with (
+            self._memory_room.start(),
+            self._starting.place(wanted.owner),
+            asyncio.timeout(settings.start_deadline_seconds),
+        ):
             kernel = await self._launcher.launch(SandboxSpec(sandbox_id, environment), before_first_code=_nothing)
         try:
             sha256 = await self._copy(wanted, kernel.info, min(wanted.size, settings.dataset_bytes))

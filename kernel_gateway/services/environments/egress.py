@@ -82,9 +82,9 @@ class Egress:
         return EgressGateway(self, row, find)
 
     async def open(
-        self, party: Party, environment: Environment, used: EgressUsage, record: Record
+        self, sandbox_id: str, party: Party, environment: Environment, used: EgressUsage, record: Record
     ) -> SessionEgress | None:
-        """Open what the environment allows; None when that is nothing. Raises KernelsError, TimeoutError."""
+        """Open what the environment allows a sandbox; None when that is nothing. Raises KernelsError, TimeoutError."""
         names = ways(environment)
         if not names:
             return None
@@ -92,7 +92,7 @@ class Egress:
             sockets: dict[str, socket.socket] = {}
             try:
                 for name in names:
-                    sockets[name] = opened.enter_context(await self._listen(party.session_id, name))
+                    sockets[name] = opened.enter_context(await self._listen(sandbox_id, name))
                 egress = await SessionEgress.open(
                     party,
                     environment.network,
@@ -153,6 +153,7 @@ class EgressGateway:
         self.runtime = row.record.runtime
         self.missing = False
         self._egress = egress
+        self._sandbox_id = row.sandbox_id
         self._party = Party(row.id, row.principal_id)
         self._find = find
         self._policy: Network = row.record.network
@@ -176,7 +177,7 @@ class EgressGateway:
         """Open it for a new sandbox before its first code. Raises KernelsError, TimeoutError."""
         await self.aclose()
         self.expect(environment)
-        self._open = await self._egress.open(self._party, environment, self._used, self._record)
+        self._open = await self._egress.open(self._sandbox_id, self._party, environment, self._used, self._record)
 
     async def reopen(self) -> None:
         """Open it for a sandbox that an earlier process of the service left running, by the policy of today.
@@ -203,7 +204,7 @@ class EgressGateway:
             environment = dataclasses.replace(environment, index=None)
         self._policy = network_info(environment, self._egress.settings)
         try:
-            self._open = await self._egress.open(self._party, environment, self._used, self._record)
+            self._open = await self._egress.open(self._sandbox_id, self._party, environment, self._used, self._record)
         except (KernelsError, TimeoutError) as error:
             log.error("egress_missing", session=self._party.session_id, error=str(error) or "it took too long")
             self.missing = True

@@ -1,8 +1,9 @@
 """All pools of one service: filled behind the sessions that take from them, emptied when their image changes.
 
 A sandbox of a pool is started like any other and connected, but nothing is run in it, and with the lowest share of the
-processors. It has a UUID and no row in the database: a session that takes it gets that UUID for its own. What a
-service that was killed leaves of its pools is nobody's, and removed by the next start.
+processors. It has a UUID and no row in the database. A session that takes it gets that UUID for its own, or, when it
+has an id already, keeps it in its row. What a service that was killed leaves of its pools is nobody's, and removed by
+the next start.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from functools import partial
 
 import structlog
 
+from kernel_gateway.services.admission.memory_room import MemoryRoom
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.pools.pool import Pool
@@ -27,7 +29,6 @@ from kernels.errors import KernelsError
 from kernels.sandbox import SandboxInfo, SandboxRuntime, SandboxSpec
 from kernels.sandboxed.kernel_launcher import KernelLauncher
 from sandcell.models.environments import PoolInfo
-from sandcell.models.sessions import StartSession
 
 log = structlog.get_logger(__name__)
 LOOK_SECONDS = 2.0
@@ -55,7 +56,7 @@ class Pools:
         background: Background,
         installed: Callable[[], Mapping[str, Environment]],
         count_sessions: Callable[[], int],
-        has_memory: Callable[[], bool],
+        memory_room: MemoryRoom,
     ) -> None:
         self._settings = settings
         self._clock = clock
@@ -64,7 +65,7 @@ class Pools:
         self._background = background
         self._installed = installed
         self._count_sessions = count_sessions
-        self._has_memory = has_memory
+        self._memory_room = memory_room
         self._pools: dict[str, Pool] = {}
         self._held: set[str] = set()
         """Sandboxes that exist or are about to, and are no session's."""
@@ -78,10 +79,13 @@ class Pools:
     def __contains__(self, sandbox_id: str) -> bool:
         return sandbox_id in self._held
 
-    def reserve(self, environment: Environment, body: StartSession, session_id: str | None) -> SpareSandbox | None:
-        """A sandbox made of exactly this environment, to be handed over or put back; None when there is none."""
+    def reserve(self, environment: Environment, *, has_files: bool) -> SpareSandbox | None:
+        """A sandbox made of exactly this environment, to be handed over or put back; None when there is none.
+
+        `has_files` says that there may be files in the workspace that the session starts with.
+        """
         pool = self._pools.get(environment.name)
-        if pool is None or self._closing or find_obstacle(environment, body, session_id):
+        if pool is None or self._closing or find_obstacle(environment, has_files=has_files):
             return None
         if pool.environment != environment:  # one of the two changed a moment ago: the next look drains the pool
             return None
@@ -93,9 +97,17 @@ class Pools:
         return spare
 
     async def relieve(self, enough: Callable[[], bool]) -> None:
-        """Give up what is ready, one after the other, until there is enough of the host's memory for a session."""
-        while not enough() and self._give_up_one() and self._removals:
-            await asyncio.wait(set(self._removals))
+        """Give up what starts and what is ready, one after the other, until the host has enough memory for a session.
+
+        What has been given up is not started again meanwhile: the memory is wanted.
+        """
+        while not enough():
+            if self._starts:
+                await cancel_all([next(iter(self._starts))], CLOSE_SECONDS)
+            elif self._give_up_one() and self._removals:
+                await asyncio.wait(set(self._removals))
+            else:
+                return
 
     def put_back(self, spare: SpareSandbox) -> None:
         """The start was refused before anything was done with the sandbox."""
@@ -172,7 +184,7 @@ class Pools:
         Where the host's memory is short one goes at a time, since what it held is free only once it has ended.
         """
         too_many = self._count_all() - self._settings.live_sessions
-        for _ in range(max(too_many, 0 if self._has_memory() else 1)):
+        for _ in range(max(too_many, 0 if self._memory_room.has_room() else 1)):
             self._give_up_one()
 
     def _give_up_one(self) -> bool:
@@ -192,7 +204,7 @@ class Pools:
 
     def _choose(self, now: float) -> Pool | None:
         """The pool that lacks the most, among those for which there is room."""
-        if self._count_all() >= self._settings.live_sessions or not self._has_memory():
+        if self._count_all() >= self._settings.live_sessions or not self._memory_room.has_room_to_spare():
             return None
         used = sum(pool.memory_bytes for pool in self._pools.values())
         left = self._settings.pool_memory_mb * MEGABYTE - used
@@ -217,7 +229,8 @@ class Pools:
     async def _start(self, pool: Pool, environment: Environment, sandbox_id: str) -> None:
         began = time.monotonic()
         try:
-            spare = await self._launch(pool, environment, sandbox_id)
+            with self._memory_room.start_spare():
+                spare = await self._launch(pool, environment, sandbox_id)
         except BaseException as error:
             self._held.discard(sandbox_id)
             if not isinstance(error, KernelsError | OSError | TimeoutError):
@@ -284,19 +297,17 @@ class Pools:
             await spare.discard()
 
 
-def find_obstacle(environment: Environment, body: StartSession, session_id: str | None) -> str:
+def find_obstacle(environment: Environment, *, has_files: bool) -> str:
     """Why this start needs a sandbox of its own from the beginning; empty when one of a pool will do.
 
     A pool serves its environment alone, exactly as the environments file and the image have it at the moment of the
-    start. What a principal made of it (other memory, vCPUs, disk, network, role) is another one, and has no pool. Name,
-    timeouts, labels, agent and mode of the mirror are the session's and not its sandbox's. So are the files of a
+    start. What a principal made of it (other memory, vCPUs, disk, network, role) is another one, and has no pool. Id,
+    name, timeouts, labels, agent and mode of the mirror are the session's and not its sandbox's. So are the files of a
     workspace: they are laid out in a sandbox of a pool as in any other.
     """
     if not environment.pool.most:
         return "its environment has no pool"
-    if session_id is not None:
-        return "its id was chosen before its sandbox: one in a pool has its id already, and the session gets that"
-    if environment.keep_packages and body.workspace_id is not None:
+    if environment.keep_packages and has_files:
         return "its kernel looks for the packages that its workspace keeps when it starts"
     return ""
 

@@ -221,7 +221,7 @@ class ReplayRun:
         try:
             if inputs is not None:
                 await self.copies.copy(self.principal, inputs, session_id)
-            await self.services.sessions.start(self.principal, body, session_id)
+            await self.services.sessions.start(self.principal, body, session_id, has_files=inputs is not None)
         except GatewayError:
             if inputs is not None:
                 await self.copies.discard(session_id)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from kernel_gateway.services.admission.fair_shares import FairShares
+from kernel_gateway.services.admission.memory_room import MemoryRoom
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.environments.egress import Egress
@@ -50,6 +51,7 @@ class SandboxBuilder:
         mirrors: Mirrors,
         spool: Spool,
         starting: FairShares,
+        memory_room: MemoryRoom,
         background: Background,
         packages: Packages,
     ) -> None:
@@ -61,6 +63,7 @@ class SandboxBuilder:
         self._mirrors = mirrors
         self._spool = spool
         self._starting = starting
+        self._memory_room = memory_room
         self._background = background
         self._packages = packages
 
@@ -75,6 +78,7 @@ class SandboxBuilder:
             mirrors=self._mirrors,
             spool=self._spool,
             starting=self._starting,
+            memory_room=self._memory_room,
             background=self._background,
             find_environment=find,
             egress_gateway=self._egress.egress_gateway(row, find),

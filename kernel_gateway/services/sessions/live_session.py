@@ -291,8 +291,14 @@ class LiveSession:
         egress_gateway = self.sandbox.egress_gateway
         usage = msgspec.structs.replace(self.sandbox.meter.last, executions=self.executions)
         kept = self.surroundings if self.ending is None else None
-        awake = self.row.record.keep_awake
-        return Record(usage, self.sandbox.sync(), egress_gateway.runtime, egress_gateway.network(), awake, kept)
+        return msgspec.structs.replace(
+            self.row.record,
+            usage=usage,
+            sync=self.sandbox.sync(),
+            runtime=egress_gateway.runtime,
+            network=egress_gateway.network(),
+            surroundings=kept,
+        )
 
     def describe(self) -> Session:
         """The session as callers see it; its usage is as the sandbox was last asked for it."""

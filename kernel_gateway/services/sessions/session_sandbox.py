@@ -1,8 +1,8 @@
 """The sandbox of one session over the session's life: launched, adopted, lost, launched again, given up.
 
 One lock orders these; what runs code or looks at files asks `ready()`, which launches a sandbox when there is none
-and waits for its workspace. The sandbox has the session's id; each new one starts with the next generation and the
-workspace restored.
+and waits for its workspace. All sandboxes of a session have one id: the session's own, or that of the first one when it
+came from a pool. Each new one starts with the next generation and the workspace restored.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import structlog
 
 from kernel_gateway.errors import SandboxUnavailable, SessionTerminated, translate
 from kernel_gateway.services.admission.fair_shares import FairShares
+from kernel_gateway.services.admission.memory_room import MemoryRoom
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.environments.egress import EgressGateway, Find
 from kernel_gateway.services.mirroring.flushes import Flushes
@@ -79,6 +80,11 @@ class SessionSandbox:
     A lost sandbox it does not hear of: the next use makes another one, of which it hears.
     """
 
+    promised = False
+    """Whether the start of the session has made sure that there is memory for its first launch."""
+    _left_over = False
+    """Whether something of the last sandbox may still be there: the next one has the same id."""
+
     def __init__(
         self,
         row: SessionRow,
@@ -89,13 +95,14 @@ class SessionSandbox:
         mirrors: Mirrors,
         spool: Spool,
         starting: FairShares,
+        memory_room: MemoryRoom,
         background: Background,
         find_environment: Find,
         egress_gateway: EgressGateway,
         flushes: Flushes,
         on_event: Callable[[SandboxEvent], None],
     ) -> None:
-        self.generation = row.generation
+        self.id, self.generation = row.sandbox_id, row.generation
         self.egress_gateway = egress_gateway
         self.kernel: SandboxedKernel | None = None
         self.mirror: Mirror | None = None
@@ -104,14 +111,14 @@ class SessionSandbox:
         self.unsaved: str | None = None
         """What to say of files that could not be brought to the store."""
         self.spare: SpareSandbox | None = None
-        """One of a pool, reserved for the first launch: it has the session's id."""
+        """One of a pool, reserved for the first launch: `id` is its own."""
         self.meter = SandboxMeter(lambda: self.kernel)
         self._session_id, self._owner, self._workspace_id = row.id, row.principal_id, row.workspace_id
         self._settings, self._runtime, self._launcher = settings, runtime, launcher
-        self._mirrors, self._spool, self._starting = mirrors, spool, starting
+        self._mirrors, self._spool = mirrors, spool
+        self._starting, self._memory_room = starting, memory_room
         self._background, self._find_environment, self._on_event = background, find_environment, on_event
-        self._state = SandboxState()
-        self._lock = asyncio.Lock()
+        self._state, self._lock = SandboxState(), asyncio.Lock()
         self._info: SandboxInfo | None = None
         self._restore: WorkspaceRestore | None = None
         self._launching: asyncio.Task[SandboxedKernel] | None = None
@@ -192,7 +199,7 @@ class SessionSandbox:
 
     def require_new(self, death: Death) -> None:
         """There is no sandbox any more: the next `ready()` launches one of the next generation."""
-        self._death = death
+        self._death, self._left_over = death, True
 
     async def adopt(self, info: SandboxInfo) -> None:
         """Take up the sandbox that the process before a restart left running; raises KernelsError, OSError.
@@ -288,16 +295,25 @@ class SessionSandbox:
         """With the sandbox of a pool when there is one for this session; when that one fails, with another."""
         spare, self.spare = self.spare, None
         if spare is not None:  # made of the environment as it was when this start looked it up
-            spec = SandboxSpec(self._session_id, spare.environment, generation)
+            spec = SandboxSpec(self.id, spare.environment, generation)
             try:
                 return await self._start(spec, partial(self._hand_over, spare))
             except SandboxUnavailable as error:
                 log.warning("pool_sandbox_failed", session=self._session_id, error=error.message)
-        spec = SandboxSpec(self._session_id, await self._find_environment(), generation)
+                self._left_over = True
+        spec = SandboxSpec(self.id, await self._find_environment(), generation)
         return await self._start(spec, partial(self._launch_new, spec))
 
     async def _launch_new(self, spec: SandboxSpec, begin_restore: BeginRestore, listener: _Listener) -> SandboxedKernel:
-        async with self._starting.place(self._owner), asyncio.timeout(self._launch_seconds):
+        if self._left_over:
+            await self._runtime.destroy(self.id)
+            self._left_over = False
+        promised, self.promised = self.promised, False
+        async with (
+            contextlib.nullcontext() if promised else self._memory_room.start(),
+            self._starting.place(self._owner),
+            asyncio.timeout(self._launch_seconds),
+        ):
             return await self._launcher.launch(spec, before_first_code=begin_restore, on_event=listener)
 
     async def _hand_over(
@@ -307,6 +323,7 @@ class SessionSandbox:
         try:
             kernel = spare.hand_over(listener)
             async with asyncio.timeout(self._launch_seconds):
+                await self._runtime.claim(kernel.info.sandbox_id)
                 await begin_restore(kernel.info)
         except BaseException:
             await asyncio.shield(spare.discard())
@@ -438,9 +455,11 @@ class SessionSandbox:
             self.unsaved = f"the last changes of the workspace are lost: {why}; and on this host: {error}"
 
     async def _destroy(self) -> None:
-        """Remove every trace; what resists is left to the sweep."""
+        """Remove every trace; what resists is left to the next launch, or to the sweep once the session has ended."""
+        self._left_over = True
         try:
             async with asyncio.timeout(DESTROY_SECONDS):
-                await self._runtime.destroy(self._session_id)
+                await self._runtime.destroy(self.id)
+            self._left_over = False
         except (KernelsError, TimeoutError) as error:
-            log.error("sandbox_not_destroyed", session=self._session_id, error=str(error))
+            log.error("sandbox_not_destroyed", session=self._session_id, sandbox=self.id, error=str(error))

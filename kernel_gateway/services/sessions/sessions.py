@@ -105,8 +105,11 @@ class Sessions:
         session_id: str | None = None,
         *,
         surroundings: Surroundings | None = None,
+        has_files: bool = False,
     ) -> Session:
         """Start a session and return when its kernel takes code; its id is a new one unless given, a UUID.
+
+        `has_files` says that files were put before into the workspace that is named after the given id.
 
         Raises UnknownEnvironment, EnvironmentUnavailable, AgentDetached, InvalidRequest, SessionLimit, NotFound
         (workspace), WorkspaceInUse, NoSpace, NoMemory, SandboxUnavailable, StoreUnavailable, ShuttingDown,
@@ -117,22 +120,32 @@ class Sessions:
         row = self._row(principal, body, chosen.environment.name, session_id or str(uuid.uuid4()))
         await self._disk_room.wait()
         self._readiness.require_accepting()
-        spare = self._pools.reserve(chosen.environment, body, session_id)
-        if spare is not None:
+        spare = self._pools.reserve(chosen.environment, has_files=has_files or body.workspace_id is not None)
+        if spare is not None and session_id is None:  # one id for both is easier to look for on the host
             row = self._row(principal, body, chosen.environment.name, spare.id)
-        async with self._memory_room.start() if spare is None else contextlib.nullcontext():
-            row = replace(row, record=msgspec.structs.replace(row.record, surroundings=surroundings))
-            live = self._builder.build(row)
-            live.sandbox.spare = spare
-            live.sandbox.egress_gateway.expect(chosen.environment)
-            live.start_task = self._background.spawn(self._start(live, body.workspace_id, chosen), f"start {row.id}")
-            try:
-                await asyncio.shield(live.start_task)
-            except asyncio.CancelledError:
-                if live.start_task.cancelled():
-                    raise SessionTerminated("the session was ended while it started", session_id=row.id) from None
-                raise
+        live = self._build(row, surroundings, spare)
+        live.sandbox.egress_gateway.expect(chosen.environment)
+        live.start_task = self._background.spawn(self._start(live, body.workspace_id, chosen), f"start {row.id}")
+        try:
+            await asyncio.shield(live.start_task)
+        except asyncio.CancelledError:
+            if live.start_task.cancelled():
+                raise SessionTerminated("the session was ended while it started", session_id=row.id) from None
+            raise
         return await _describe_now(live)
+
+    def _build(self, row: SessionRow, surroundings: Surroundings | None, spare: SpareSandbox | None) -> LiveSession:
+        """Raises Conflict when a session of this id lives."""
+        sandbox_id = "" if spare is None or spare.id == row.id else spare.id
+        record = msgspec.structs.replace(row.record, surroundings=surroundings, sandbox_id=sandbox_id)
+        try:
+            live = self._builder.build(replace(row, record=record))
+        except BaseException:
+            if spare is not None:
+                self._pools.put_back(spare)
+            raise
+        live.sandbox.spare = spare
+        return live
 
     async def start_once(
         self, principal: Principal, body: StartSession, session_id: str, *, surroundings: Surroundings | None = None
@@ -259,16 +272,34 @@ class Sessions:
         )
 
     async def _start(self, live: LiveSession, workspace_id: str | None, chosen: Chosen) -> None:
-        """The row first, then the sandbox; what cannot be started is ended before the error goes out."""
-        try:
-            await self._database.run(lambda connection: self._reserve(connection, live, workspace_id, chosen))
-        except BaseException as error:
-            spare, live.sandbox.spare = live.sandbox.spare, None
-            await self._release(spare, error)
-            self._registry.remove(live)
-            if isinstance(error, IntegrityError):
-                raise _in_use_error(live.row.workspace_id) from None
-            raise
+        """The host's memory and the row first, then the sandbox; what was let in stays so when the caller has left."""
+        async with contextlib.AsyncExitStack() as promise:
+            try:
+                if live.sandbox.spare is None:
+                    await promise.enter_async_context(self._memory_room.start())
+                    live.sandbox.promised = True
+                await self._database.run(lambda connection: self._reserve(connection, live, workspace_id, chosen))
+            except BaseException as error:
+                spare, live.sandbox.spare = live.sandbox.spare, None
+                await self._release(spare, error)
+                self._registry.remove(live)
+                if isinstance(error, IntegrityError):
+                    raise _in_use_error(live.row.workspace_id) from None
+                raise
+            await self._start_sandbox(live)
+        live.touch()
+        self._lifecycle.open(live)
+        row = live.row
+        log.info(
+            "session_started",
+            session=live.id,
+            sandbox=live.sandbox.id,
+            principal=row.principal_id,
+            environment=row.environment,
+        )
+
+    async def _start_sandbox(self, live: LiveSession) -> None:
+        """What cannot be started is ended before the error goes out."""
         try:
             settings = self._settings
             await self._durable_changes.wait_settled(live.row.workspace_id, settings.restore_deadline_seconds)
@@ -277,12 +308,9 @@ class Sessions:
             live.start_task = None
             await asyncio.shield(self._lifecycle.end(live, "start_failed", error.message))
             raise
-        live.touch()
-        self._lifecycle.open(live)
-        log.info("session_started", session=live.id, principal=live.row.principal_id, environment=live.row.environment)
 
     async def _release(self, spare: SpareSandbox | None, error: BaseException) -> None:
-        """The start is refused. A row that may have been written all the same has the sandbox's id: then it goes."""
+        """The start is refused. A row that may have been written all the same names the sandbox: then it goes."""
         if spare is None:
             return
         if isinstance(error, GatewayError | IntegrityError) and not isinstance(error, DatabaseUnavailable | NoSpace):

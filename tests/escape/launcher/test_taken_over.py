@@ -318,7 +318,7 @@ def test_there_are_only_so_many_sandboxes_also_when_all_are_asked_for_at_once(la
 
 
 @pytest.mark.parametrize(
-    "kind", ["Reopen", "Running", "Usage", "Destroy", "MarkWorkspaceReady", "OpenBeneath", "Listen"]
+    "kind", ["Reopen", "Running", "Usage", "Destroy", "Claim", "MarkWorkspaceReady", "OpenBeneath", "Listen"]
 )
 def test_a_sandbox_that_is_not_there_touches_nothing_of_the_host(launcher: Launcher, kind: str) -> None:
     more = {"OpenBeneath": {"path": "eA=="}, "Listen": {"name": "http"}}.get(kind, {})

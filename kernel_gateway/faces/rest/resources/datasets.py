@@ -68,6 +68,7 @@ ROUTES: Final[tuple[Route, ...]] = (
             e.LimitReached,
             e.NoSpace,
             e.SandboxUnavailable,
+            e.NoMemory,
             e.ShuttingDown,
         ),
     ),

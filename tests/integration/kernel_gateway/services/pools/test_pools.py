@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import os
 import signal
+import threading
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kernel_gateway.errors import SessionLimit
+from kernel_gateway.errors import Conflict, SessionLimit
+from kernel_gateway.server import sandboxes
 from kernel_gateway.services.mirroring.mirrors import Mirrors
 from kernels.errors import SandboxFailed
 from kernels.oci.cgroups import Cgroups
 from kernels.oci.runtime import OciRuntime
+from kernels.sandbox import SandboxInfo
 from sandcell.models.environments import CreateEnvironment, PoolInfo
-from sandcell.models.sessions import StartSession
+from sandcell.models.sessions import Session, StartSession
 from tests.integration.kernel_gateway.services.conftest import Gateway, House
 
 
@@ -85,16 +90,16 @@ def test_a_session_gets_a_sandbox_that_was_ready_and_others_start_as_ever(house:
             assert int(lowest) < int(share_of_processors(gateway, spare)), "it competes like any other session's"
             assert (await until_ready(gateway, 1)).hits == 1, "filled again behind the claim"
 
-            given = str(uuid.uuid4())
-            started = await gateway.services.sessions.start(gateway.me, StartSession(), given)
-            assert started.id == given
             made = await gateway.services.environments.create(gateway.me, CreateEnvironment("mine", memory_mb=1800))
             assert made.pool is None
             await gateway.start(environment=made.id)
-            assert (await show_pool(gateway)).hits == 1, "an id of its own, or another memory: not from the pool"
+            assert (await show_pool(gateway)).hits == 1, "another memory: not from the pool"
 
             await gateway.services.sessions.stop(gateway.me, session.id)
-            again = await gateway.start(workspace_id=session.workspace_id)
+            with hold_reads(gateway):
+                again = await gateway.start(workspace_id=session.workspace_id)
+                assert (await gateway.show(again)).sync.restoring is not None
+                assert int(lowest) < int(share_of_processors(gateway, again.id)), "its own from the claim on"
             assert await gateway.text(again, "open('f').read(), 'x' in globals()") == "('kept', False)"
             assert (await show_pool(gateway)).hits == 2, "a workspace is restored into one of the pool"
 
@@ -102,6 +107,52 @@ def test_a_session_gets_a_sandbox_that_was_ready_and_others_start_as_ever(house:
             (spare,) = await find_spares(gateway)
             await gateway.services.pools.relieve(lambda: False)
             assert spare not in await find_spares(gateway), "where memory is short it goes before any session suffers"
+
+    asyncio.run(test())
+
+
+@contextlib.contextmanager
+def hold_reads(gateway: Gateway) -> Iterator[None]:
+    """Within this no file of a workspace comes from the store."""
+    go_on = threading.Event()
+
+    def wait(_name: str) -> None:
+        go_on.wait(120)
+
+    gateway.store.before_get = wait
+    try:
+        yield
+    finally:
+        gateway.store.before_get = lambda _: None
+        go_on.set()
+
+
+def test_a_session_with_an_id_of_its_own_keeps_the_sandbox_that_it_got(house: House) -> None:
+    """Through a restart of the service, the death of that sandbox, and its end."""
+
+    async def test() -> None:
+        declare(house, "[python]\nwarm = 1\nnetwork = 'PUBLIC'\n")
+        given = str(uuid.uuid4())
+        async with house.gateway(keep_sessions_on_shutdown=True) as gateway:
+            await until_ready(gateway, 1)
+            (spare,) = await find_spares(gateway)
+            session = await gateway.services.sessions.start(gateway.me, StartSession(), given)
+            assert (session.id, session.workspace_id) == (given, given)
+            assert (await show_pool(gateway)).hits == 1
+            await gateway.run(session, "kept = 41; open('f', 'w').write('kept')")
+            await gateway.services.upkeep.sweep()  # it is the session's, and stays
+            with pytest.raises(Conflict):
+                await gateway.services.sessions.start(gateway.me, StartSession(), given)
+        async with house.gateway() as gateway:
+            await gateway.services.upkeep.sweep()
+            assert (await gateway.show(session)).generation == 1
+            assert await gateway.text(session, "kept + 1") == "42"
+            os.kill(first_process(house, spare), signal.SIGKILL)
+            await gateway.until(lambda: has_lost_its_sandbox(gateway, session))
+            assert await gateway.text(session, "open('f').read(), 'kept' in globals()") == "('kept', False)"
+            assert spare in {info.sandbox_id for info in await gateway.services.runtime.list()}
+            await gateway.services.sessions.stop(gateway.me, given)
+            assert spare not in {info.sandbox_id for info in await gateway.services.runtime.list()}
 
     asyncio.run(test())
 
@@ -116,7 +167,7 @@ def test_a_start_that_is_refused_takes_nothing_and_one_that_finds_its_sandbox_de
             reserve = gateway.services.pools.reserve
 
             python = await gateway.services.environments.find("", "python")
-            reserved = reserve(python, StartSession(), None)
+            reserved = reserve(python, has_files=False)
             assert reserved is not None
             os.kill(first_process(house, spare), signal.SIGKILL)
 
@@ -124,7 +175,7 @@ def test_a_start_that_is_refused_takes_nothing_and_one_that_finds_its_sandbox_de
                 return not reserved.usable
 
             await gateway.until(dead)
-            gateway.services.pools.reserve = lambda *_: reserved  # type: ignore[method-assign]
+            gateway.services.pools.reserve = lambda *_, **__: reserved  # type: ignore[method-assign]
             session = await gateway.start()
             gateway.services.pools.reserve = reserve  # type: ignore[method-assign]
             assert session.id == spare
@@ -149,28 +200,65 @@ def test_a_start_that_is_refused_takes_nothing_and_one_that_finds_its_sandbox_de
     asyncio.run(test())
 
 
-def test_a_claim_that_fails_half_way_leaves_a_session_that_started_all_the_same(
+def test_a_claim_that_dies_half_way_leaves_a_session_that_started_all_the_same(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failed: list[str] = []
+    """Its sandbox is killed when the session has begun to use it."""
+    killed: list[str] = []
 
-    def fail_once(mirrors: Mirrors, *arguments: Any) -> Any:
-        if not failed:
-            failed.append("once")
+    def kill_once(mirrors: Mirrors, info: SandboxInfo, *arguments: Any) -> Any:
+        if not killed:
+            killed.append(info.sandbox_id)
+            os.kill(first_process(house, info.sandbox_id), signal.SIGKILL)
             raise SandboxFailed("the sandbox broke while it was handed over")
-        return make(mirrors, *arguments)
+        return make(mirrors, info, *arguments)
 
     async def test() -> None:
         declare(house, "[python]\nwarm = 1\n")
         async with house.gateway() as gateway:
             await until_ready(gateway, 1)
             with monkeypatch.context() as patches:
-                patches.setattr(Mirrors, "mirror", fail_once)
+                patches.setattr(Mirrors, "mirror", kill_once)
                 session = await gateway.start()
-            assert failed
+            assert killed == [session.id]
             assert await gateway.text(session, "6 * 7") == "42"
 
     make = Mirrors.mirror
+    asyncio.run(test())
+
+
+@pytest.mark.long
+def test_no_session_gets_a_sandbox_of_an_image_that_was_built_again(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newer = f"sha256:{'0' * 64}"
+
+    async def digests(gateway: Gateway) -> dict[str, str]:
+        return {each.sandbox_id: each.environment_digest for each in await gateway.services.runtime.list()}
+
+    async def test() -> None:
+        declare(house, "[python]\nwarm = 1\n")
+        async with house.gateway() as gateway:
+            await until_ready(gateway, 1)
+            (spare,) = await find_spares(gateway)
+            python = await gateway.services.environments.find("", "python")
+            assert (await digests(gateway))[spare] == python.digest
+            rebuilt = {"python": dataclasses.replace(python, digest=newer)}
+            monkeypatch.setattr(sandboxes, "find_installed", lambda _: rebuilt)
+            session = await gateway.start()
+            assert session.id != spare
+            assert (await digests(gateway))[session.id] == newer
+
+            async def drained() -> bool:
+                return spare not in await digests(gateway)
+
+            await gateway.until(drained)
+            await until_ready(gateway, 1)
+            assert set((await digests(gateway)).values()) == {newer}
+            before = (await show_pool(gateway)).hits
+            await gateway.start()
+            assert (await show_pool(gateway)).hits == before + 1
+
     asyncio.run(test())
 
 
@@ -206,6 +294,11 @@ def test_a_pool_follows_its_environment_and_the_demand(house: House) -> None:
             await gateway.until(lambda: has_no_spares(gateway))
 
     asyncio.run(test())
+
+
+async def has_lost_its_sandbox(gateway: Gateway, session: Session) -> bool:
+    await gateway.services.upkeep.sweep()
+    return (await gateway.show(session)).memory is None
 
 
 async def has_no_spares(gateway: Gateway) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -12,7 +13,9 @@ import pytest
 
 from kernel_gateway import errors
 from kernel_gateway.services.sessions import idle_memory
+from kernels.errors import SandboxFailed
 from kernels.guest_client import client as guest_client
+from kernels.oci.idle_memory import IdleMemory
 from sandcell.models.commands import CommandRequest
 from sandcell.models.sessions import Session
 from tests.integration.kernel_gateway.services.attach.client import Room
@@ -181,6 +184,41 @@ def test_an_execution_that_comes_while_its_session_stops_runs(on_session: OnSess
     on_session(wanted_while_it_stops)
 
 
+async def flush_while_it_stops(gateway: Gateway, session: Session) -> None:
+    """The mirror reads the workspace from outside: a sandbox that stands still holds up no flush, nor does one it."""
+    stored, go_on = threading.Event(), threading.Event()
+
+    def wait(_name: str) -> None:
+        stored.set()
+        go_on.wait(120)
+
+    gateway.store.before_put = wait
+    try:
+        await gateway.run(session, f"held = b'x' * {HELD_BYTES}; open('flushed', 'w').write('kept')")
+        live = gateway.services.registry.get(session.id)
+        assert live is not None
+        assert live.sandbox.kernel is not None
+        await asyncio.to_thread(stored.wait, 120)
+        assert (await gateway.show(session)).sync.pending
+        assert (await live.sandbox.kernel.page_out()).moved_bytes > HELD_BYTES // 2
+    finally:
+        gateway.store.before_put = lambda _: None
+        go_on.set()
+
+    async def settled() -> bool:
+        return not (await gateway.show(session)).sync.pending
+
+    await gateway.until(settled)
+    assert (await gateway.show(session)).memory == "paged_out"
+    found = await gateway.services.workspaces.list_files(gateway.me, session.workspace_id)
+    assert "flushed" in [each.path for each in found.items]
+    assert await gateway.text(session, "len(held), open('flushed').read()") == f"({HELD_BYTES}, 'kept')"
+
+
+def test_a_session_that_stops_while_its_files_are_stored_loses_none(on_session: OnSession) -> None:
+    on_session(flush_while_it_stops)
+
+
 async def idle_for_good(gateway: Gateway, _session: Session) -> None:
     session = await gateway.start(idle_timeout_seconds=10_000)
     await gateway.run(session, "open('kept', 'w').write('there')")
@@ -222,6 +260,47 @@ async def two_lives(house: House) -> None:
         ended = await gateway.services.sessions.stop(gateway.me, sessions[0].id)
         assert (ended.status, ended.memory) == ("TERMINATED", None)
         assert await gateway.text(sessions[1], "kept") == "1", "what lives is never refused"
+
+
+async def lives_with_failures(house: House, patch: pytest.MonkeyPatch) -> None:
+    async with house.gateway(keep_sessions_on_shutdown=True) as gateway:
+        session = await gateway.start(**LONG)
+        await gateway.run(session, "kept = 41; open('kept', 'w').write('there')")
+        await page_out(gateway, session)
+    failures = fail_thaws(patch, 2)
+    async with house.gateway(keep_sessions_on_shutdown=True) as gateway:
+        assert await gateway.text(session, "kept + 1") == "42", "one failure costs no session what it holds"
+        await page_out(gateway, session)
+    failures[:] = ["again and again"] * 1_000
+    async with house.gateway() as gateway:
+
+        async def refused() -> bool:
+            return (await gateway.run(session, "1")).status == "rejected"
+
+        await gateway.until(refused)
+        failures.clear()
+        assert await gateway.text(session, "open('kept').read(), 'kept' in globals()") == "('there', False)"
+        assert (await gateway.show(session)).generation == 2
+
+
+def fail_thaws(patch: pytest.MonkeyPatch, count: int) -> list[str]:
+    """So many thaws fail, and then as many as the list that is returned has entries."""
+    thaw, failures = IdleMemory.thaw, ["once"] * count
+
+    def fail(memory: IdleMemory, sandbox_id: str) -> None:
+        if failures:
+            raise SandboxFailed(f"the sandbox cannot be made to go on: {failures.pop()}")
+        thaw(memory, sandbox_id)
+
+    patch.setattr(IdleMemory, "thaw", fail)
+    return failures
+
+
+@pytest.mark.long
+def test_a_session_whose_sandbox_does_not_go_on_after_a_restart_is_not_lost(
+    tmp_path: Path, short_directory: Path, environments_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asyncio.run(lives_with_failures(idle_house_in(tmp_path, short_directory, environments_dir), monkeypatch))
 
 
 async def looked_and_paged_out(gateway: Gateway, session: Session) -> bool:

@@ -48,6 +48,60 @@ def test_as_many_start_as_there_is_room_for(starts: int, idle: int, expected: in
     assert asyncio.run(admitted(host, 5)) == expected, "what was promised is given back"
 
 
+def test_what_is_made_for_one_start_is_not_taken_by_another() -> None:
+    """Both find the host full at the same moment: idle sessions are moved for each of them, and nobody is refused."""
+
+    class Slow(Host):
+        async def relieve(self, enough: Callable[[], bool]) -> None:
+            await asyncio.sleep(0)
+            await super().relieve(enough)
+            await asyncio.sleep(0)
+
+    host = Slow(0, idle=3)
+
+    async def start(done: asyncio.Event) -> None:
+        async with host.room.start():
+            assert not host.room.has_room_to_spare()
+            await done.wait()
+
+    async def test() -> None:
+        done = asyncio.Event()
+        async with asyncio.TaskGroup() as starts:
+            for _ in range(3):
+                starts.create_task(start(done))
+            while host.idle:
+                await asyncio.sleep(0)
+            with pytest.raises(NoMemory):
+                await host.room.start().__aenter__()
+            done.set()
+        assert host.room.has_room()
+
+    asyncio.run(test())
+
+
+def test_what_nobody_waits_for_leaves_room_for_one_that_somebody_will() -> None:
+    host = Host(2)
+    assert host.room.has_room_to_spare()
+    with host.room.start_spare():
+        assert not host.room.has_room_to_spare()
+        assert asyncio.run(admitted(host, 2)) == 1
+    assert asyncio.run(admitted(host, 3)) == 2
+
+
+def test_nothing_is_started_to_spare_while_somebody_waits_for_room() -> None:
+    host = Host(0)
+
+    async def relieve(_enough: Callable[[], bool]) -> None:
+        host.available += 5 * START_BYTES
+        assert host.room.has_room()
+        assert not host.room.has_room_to_spare()
+
+    host.relieve = relieve  # type: ignore[method-assign]
+    host.room = MemoryRoom(RESERVE, lambda: host.available, relieve=host.relieve, held=lambda: (0, 0))
+    assert asyncio.run(admitted(host, 1)) == 1
+    assert host.room.has_room_to_spare()
+
+
 def test_a_refusal_says_who_holds_what() -> None:
     host = Host(0)
 

@@ -6,7 +6,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
-from kernel_gateway.services.sessions.idle_memory import REFUSED, RETRY_SECONDS, IdleMemory
+from kernel_gateway.services.sessions.idle_memory import REFUSED, RETRY_SECONDS, UNDER_PRESSURE, IdleMemory
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage.sessions import SessionRow
@@ -20,15 +20,18 @@ class Swap:
 
     def __init__(self) -> None:
         self.room = 1
+        self.pressure = 0.0
+        self.available = 1 << 60
+        self.moved: list[str] = []
 
     def has_swap(self) -> bool:
         return True
 
     def pressure_percent(self) -> float:
-        return 0.0
+        return self.pressure
 
     def available_bytes(self) -> int:
-        return 1 << 60
+        return self.available
 
 
 def make_session(number: int, size: int, swap: Swap, clock: TurnedClock) -> LiveSession:
@@ -45,6 +48,7 @@ def make_session(number: int, size: int, swap: Swap, clock: TurnedClock) -> Live
         if size > swap.room:
             return PagedOut(0, "no room")
         sandbox.memory = "paged_out"
+        swap.moved.append(live.id)
         return PagedOut(size)
 
     sandbox.kernel = SimpleNamespace(page_out=page_out)
@@ -75,3 +79,28 @@ def test_those_that_cannot_be_moved_do_not_keep_others_resident() -> None:
     assert moved() == [size == 1 for size in sizes], "each is asked again after a while only"
     clock.advance(1)
     assert all(moved())
+
+
+def test_under_pressure_the_one_used_longest_ago_goes_first() -> None:
+    """Before their time, a few at each look; for a start that needs memory, until there is enough."""
+    clock, swap = TurnedClock(), Swap()
+    sessions = [make_session(number, 1, swap, clock) for number in range(2 * UNDER_PRESSURE)]
+    used = [str(each.id) for each in sessions]
+    idle = IdleMemory(
+        settings=Settings(data_dir="/x", idle_memory_seconds=10**12, memory_pressure_percent=10),
+        clock=clock,
+        registry=cast("Any", sessions[::-1]),
+        host=cast("HostMemory", swap),
+    )
+    swap.pressure = 9.0
+    asyncio.run(idle.look())
+    assert swap.moved == []
+    swap.pressure = 10.0
+    asyncio.run(idle.look())
+    assert swap.moved == used[:UNDER_PRESSURE]
+    swap.pressure = 0.0
+    asyncio.run(idle.relieve(lambda: len(swap.moved) >= UNDER_PRESSURE + 2))
+    assert swap.moved == used[: UNDER_PRESSURE + 2]
+    swap.available = 0
+    asyncio.run(idle.look())
+    assert swap.moved == used
