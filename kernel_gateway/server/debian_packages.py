@@ -1,36 +1,37 @@
-"""Adds Debian packages to an image. A script, which runs in a sandbox of that image as its unprivileged user.
+"""Adds Debian packages to an image. A script of two parts, which run in containers of that image, never on the host.
 
-apt resolves, fetches and verifies them as it does everywhere; dpkg unpacks and configures them in a directory of their
-own, beside a copy of its records, with their scripts told so (`DPKG_ROOT`). Nothing here is root, and nothing of the
-image changes: the host takes that directory as a layer. Standard library only, for the image's own Python.
+`fetch` runs in a sandbox, as its unprivileged user: apt resolves, fetches and verifies the packages as it does
+everywhere. `install` runs without a network, as root of a container over the image: apt and dpkg install them there,
+with their scripts and triggers. Standard library only, for the image's own Python.
 
-What it writes are the packages, one a line, whose script insists on being root: their files are there all the same.
+What `install` writes are the packages whose script failed, one a line, and what the script said: their files are there
+all the same.
 
-    debian_packages.py PLACE SOURCES PACKAGE...
+    debian_packages.py fetch PLACE SOURCES PACKAGE...
+    debian_packages.py install ARCHIVES
 """
 
 from __future__ import annotations
 
-import compileall
-import posixpath
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 TOOLS = ("apt-get", "dpkg", "dpkg-deb")
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 LEFT_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
-IDLE = ("ldconfig", "py3clean", "py3compile")
-"""Commands of packages' scripts that change the running system, whatever `DPKG_ROOT` says: here they do nothing."""
-DEBCONF = "var/cache/debconf"
+INFO = Path("/var/lib/dpkg/info")
+NO_SERVICES = Path("/usr/sbin/policy-rc.d")
 SHOWN = 1500
+LONGEST_REASON = 300
 
 
-def main(place: Path, sources: str, *packages: str) -> None:
-    """Leave in `place`/root what the packages add; end with a sentence when they cannot be added."""
+def fetch(place: Path, sources: str, *packages: str) -> None:
+    """Leave the packages in `place`/archives; end with a sentence when they cannot be had."""
     missing = [each for each in TOOLS if shutil.which(each, path=PATH) is None]
     if missing:
         sys.exit(f"the image has no apt ({missing[0]} is missing): Debian packages are for images made from Debian")
@@ -39,15 +40,34 @@ def main(place: Path, sources: str, *packages: str) -> None:
     run([*apt, "update"], "the index of Debian packages cannot be fetched")
     wanted = ["--yes", "--download-only", "--no-remove", "--no-install-recommends"]
     run([*apt, *wanted, "install", "--", *packages], "apt cannot have these packages")
-    archives = sorted(str(each) for each in (place / "cache/archives").glob("*.deb"))
-    root = copy_records(place / "root")
-    if archives:
-        dpkg = configure_dpkg(place, root)
-        run([*dpkg, "--unpack", *archives], "the packages cannot be unpacked")
-        configure(dpkg, place, root)
-    shutil.rmtree(root / DEBCONF)  # the answers to these packages' questions, and not those that the image has
-    if sys.prefix == "/usr":  # Debian's Python, whose packages these may be
-        compileall.compile_dir(root / "usr/lib/python3/dist-packages", stripdir=str(root), quiet=2)
+
+
+def install(archives: Path) -> None:
+    """Install what was fetched. A script that fails holds nothing up: its package is named, with what it said."""
+    names = sorted(str(each) for each in archives.glob("*.deb"))
+    if not names:
+        return
+    apt = configure_install()
+    failed: dict[str, str] = {}
+    with_services = NO_SERVICES.exists()
+    if not with_services:  # nothing is to be started here
+        NO_SERVICES.write_text("#!/bin/sh\nexit 101\n")
+        NO_SERVICES.chmod(0o755)
+    try:
+        while (said := attempt([*apt, "install", "--", *names])) is not None:
+            broken = [each for each in list_broken() if each not in failed]
+            if not broken:
+                sys.exit(f"apt cannot install these packages:\n{find_error(said)}")
+            for name in broken:
+                failed[name] = find_reason(said, name)
+                put_aside(name)
+    finally:
+        for kept in INFO.glob("*.postinst.failed"):
+            kept.replace(kept.with_suffix(""))
+        if not with_services:
+            NO_SERVICES.unlink()
+    for name, reason in sorted(failed.items()):
+        sys.stdout.write(f"{name}: {reason}\n")
 
 
 def fill_in(sources: str, release: str) -> str:
@@ -85,77 +105,83 @@ def configure_apt(place: Path, sources: str) -> list[str]:
     return ["apt-get", "--quiet=2", *(f"--option={name}={value}" for name, value in options.items())]
 
 
-def copy_records(root: Path) -> Path:
-    """What dpkg and the packages' scripts look up, and the links that stand for directories in the image."""
-    root.mkdir(parents=True)
-    for parent in ("", "usr", "var"):
-        for link in sorted(Path("/", parent).iterdir()):
-            if link.is_symlink() and link.is_dir():
-                leads = posixpath.normpath(posixpath.join("/", parent, link.readlink()))
-                for each in (root / parent, Path(f"{root}{leads}")):
-                    each.mkdir(parents=True, exist_ok=True)
-                (root / parent / link.name).symlink_to(link.readlink())
-    ignore = shutil.ignore_patterns("lock*", "Lock", "*-old")  # locks are root's to read
-    for records in ("var/lib/dpkg", "etc/alternatives"):
-        if Path("/", records).is_dir():
-            shutil.copytree(f"/{records}", root / records, symlinks=True, ignore=ignore)
-    (root / DEBCONF).mkdir(parents=True, exist_ok=True)
-    (root / "etc").mkdir(exist_ok=True)
-    if Path("/etc/debconf.conf").exists():
-        shutil.copy2("/etc/debconf.conf", root / "etc")
-    return root
+def configure_install() -> list[str]:
+    """apt that installs archives it is given, keeps no records of its own beyond dpkg's, and asks nothing."""
+    scratch = Path("/tmp/apt")  # noqa: S108 - the container's own, and gone with it
+    for each in ("lists/partial", "cache/archives/partial", "log"):
+        (scratch / each).mkdir(parents=True)
+    options = {
+        "Dir::State::Lists": scratch / "lists",
+        "Dir::Cache": scratch / "cache",
+        "Dir::Log": scratch / "log",
+        "APT::Sandbox::User": "",
+        "APT::Get::Assume-Yes": "true",
+        "APT::Get::Remove": "false",
+        "APT::Install-Recommends": "false",
+        "APT::Keep-Downloaded-Packages": "false",
+        "Dpkg::Use-Pty": "false",
+    }
+    for_dpkg = ["--force-confold", "--force-unsafe-io", f"--log={scratch}/dpkg.log"]
+    for_dpkg += [f"--path-exclude={pattern}" for pattern in LEFT_OUT]
+    lists = [f"--option=DPkg::Options::={each}" for each in for_dpkg]
+    return ["apt-get", "--quiet=2", *(f"--option={name}={value}" for name, value in options.items()), *lists]
 
 
-def configure_dpkg(place: Path, root: Path) -> list[str]:
-    """dpkg that writes below `root` alone, without being root."""
-    (place / "bin").mkdir()
-    for name in IDLE:
-        (place / "bin" / name).write_text("#!/bin/sh\n")
-        (place / "bin" / name).chmod(0o755)
-    leave_out = [f"--path-exclude={pattern}" for pattern in LEFT_OUT]
-    options = [f"--root={root}", "--force-not-root", "--force-script-chrootless", "--force-confold", *leave_out]
-    return ["env", f"PATH={place}/bin:{PATH}", "dpkg", *options]
+def attempt(command: list[str]) -> str | None:
+    """Run it; what it said when it fails, and None when it does not."""
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+    )
+    return done.stdout.decode(errors="replace") if done.returncode else None
 
 
-def configure(dpkg: list[str], place: Path, root: Path) -> None:
-    """Set up what was unpacked. A script that fails holds nothing up: its package is named.
+def list_broken() -> Iterator[str]:
+    """Packages whose script failed to set them up, or to act on a trigger."""
+    command = ["dpkg-query", "--show", "--showformat=${db:Status-Status} ${binary:Package}\n"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    for line in done.stdout.splitlines():
+        status, _, name = line.partition(" ")
+        if status == "half-configured":
+            yield name
 
-    dpkg would leave it and all that depends on it half installed, so each script is run by another that never fails.
-    """
-    info, kept, unfinished = root / "var/lib/dpkg/info", place / "scripts", place / "unfinished"
-    kept.mkdir()
-    unfinished.touch()
-    for script in sorted(info.glob("*.postinst")):
-        if not is_of_image(script, Path("/var/lib/dpkg/info", script.name)):
-            script.rename(kept / script.name)
-            script.write_text(f'#!/bin/sh\n"{kept}/{script.name}" "$@" || echo "{script.stem}" >> "{unfinished}"\n')
+
+def put_aside(name: str) -> None:
+    """Have dpkg take the package for set up: its script has run as far as it can."""
+    for script in (INFO / f"{name}.postinst", INFO / f"{name.partition(':')[0]}.postinst"):
+        if script.exists():
+            script.rename(script.with_name(f"{script.name}.failed"))
+            script.write_text("#!/bin/sh\n")
             script.chmod(0o755)
-    try:
-        run([*dpkg, "--configure", "--pending"], "the packages cannot be set up")
-    finally:
-        for script in kept.iterdir():
-            script.replace(info / script.name)
-    sys.stdout.write("\n".join(sorted(set(unfinished.read_text().split()))))
+            return
 
 
-def is_of_image(script: Path, there: Path) -> bool:
-    """Whether the image has this very file."""
-    if not there.exists():
-        return False
-    one, other = script.stat(), there.stat()
-    return (one.st_size, one.st_mtime) == (other.st_size, other.st_mtime)
+def find_reason(said: str, name: str) -> str:
+    """What the package's script said last, and how it ended."""
+    begin, plain = f"dpkg: error processing package {name} (", name.partition(":")[0]
+    before, _, after = said.partition(begin)
+    words = [line.strip() for line in before.splitlines() if line.strip()]
+    last = words[-1] if words and not words[-1].startswith((f"Setting up {plain}", "Processing triggers for ")) else ""
+    ends = [line.strip() for line in after.splitlines()[1:2]]
+    if not ends:  # dpkg says nothing of it
+        return "its script failed"
+    return " ".join("; ".join(filter(None, (*ends, last))).split())[:LONGEST_REASON]
 
 
 def run(command: list[str], failure: str) -> None:
     """Run it; end with what it said when it fails."""
-    done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
-    )
-    if done.returncode:
-        said = done.stdout.decode(errors="replace")
-        errors = re.search(r"^(E: |dpkg: error)", said, re.MULTILINE)
-        sys.exit(f"{failure}:\n{said[errors.start() if errors else -SHOWN :][:SHOWN].strip()}")
+    said = attempt(command)
+    if said is not None:
+        sys.exit(f"{failure}:\n{find_error(said)}")
+
+
+def find_error(said: str) -> str:
+    """The first error, and what follows."""
+    errors = re.search(r"^(E: |dpkg: error)", said, re.MULTILINE)
+    return said[errors.start() if errors else -SHOWN :][:SHOWN].strip()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), *sys.argv[2:])
+    if sys.argv[1] == "fetch":
+        fetch(Path(sys.argv[2]), *sys.argv[3:])
+    else:
+        install(Path(sys.argv[2]))

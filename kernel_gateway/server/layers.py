@@ -1,9 +1,10 @@
 """Images from a list: a built image and more packages, Python's and Debian's, which a sandbox of that image installs.
 
-The sandbox is like every other one: an unprivileged user in its own namespaces, whose only ways out are the package
-index and the sources of Debian packages, where there is a list of each. Nothing of a package runs on the host. Python
-packages of the image below keep their versions; what is added is locked: its versions stand in `packages.lock` beside
-the new root. The digest is of the image below and the lists.
+The sandbox is like every other one: an unprivileged user in its own namespaces, whose only way out is the package
+index, or the sources of Debian packages. Those are installed by a container without a network over the image, whose
+root is nobody on the host. Nothing of a package runs on the host. Python packages of the image below keep their
+versions; what is added is locked: its versions stand in `packages.lock` beside the new root. The digest is of the image
+below and the lists.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import functools
 import hashlib
 import os
 import shlex
+import shutil
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -36,6 +38,7 @@ from kernel_gateway.settings import Settings
 from kernels.environment import Environment, NetworkMode, NetworkPolicy, PackageIndex, Resources
 from kernels.errors import EnvironmentBuildFailed
 from kernels.guest_client.client import GuestClient
+from kernels.images import image_setup
 from kernels.images.layer import Layer, link_root
 from kernels.images.packages import InstalledPackage, canonicalize, read_packages
 from kernels.oci import environments
@@ -46,12 +49,13 @@ READY_SECONDS: Final = 120
 INSTALL_SECONDS: Final = 3600
 OUTPUT_BYTES: Final = 64 * 1024
 LONGEST_LINE: Final = 2_000
-_FORMAT: Final = "layer 1"
+LONGEST_NOTE: Final = 500
+MOST_NOTES: Final = 100
+_FORMAT: Final = "layer 2"
 _KEPT: Final = ".sandcell/packages"
 _DEBIAN: Final = ".sandcell/debian"
-_WITH_VARIABLES: Final = (
-    f"env --unset=no_proxy --unset=NO_PROXY PATH={debian_packages.PATH} DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8"
-)
+_VARIABLES: Final = (f"PATH={debian_packages.PATH}", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C.UTF-8", "HOME=/root")
+_WITH_VARIABLES: Final = f"env --unset=no_proxy --unset=NO_PROXY {shlex.join(_VARIABLES)}"
 """Of apt and dpkg, which want root's path; a source at a loopback address of the host is reached like any other."""
 _PROGRAM: Final = Path(debian_packages.__file__)
 _INSTALL: Final = (
@@ -79,7 +83,7 @@ def build(settings: Settings, one: Declared, say: Say) -> Environment:
             if os.geteuid() != 0:
                 raise EnvironmentBuildFailed("building an environment makes a root file system: run it as root (sudo)")
             with environments.stage(target) as unfinished:
-                asyncio.run(_build(settings, one, base, unfinished, say))
+                _build(settings, one, base, unfinished, say)
         environments.point(target.parent / "current", target.name)
     return environments.find_installed(directory)[one.name]
 
@@ -90,29 +94,31 @@ def digest(base: Environment, one: Declared) -> str:
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
-async def _build(settings: Settings, one: Declared, base: Environment, unfinished: Path, say: Say) -> None:
+def _build(settings: Settings, one: Declared, base: Environment, unfinished: Path, say: Say) -> None:
     root = unfinished / "root"
-    say(f"1/2 installing {', '.join((*one.apt, *one.packages))} in a sandbox of {base.name}")
-    before = read_packages(base.root, base.python)
-    layer = Layer(root, settings.storage_mb_max << 20)  # what the sandbox may hold is what the image may get
-    async with _sandbox(settings, one, base) as (guest, info):
-        workspace, places = Path(info.workspace_directory), dict[str, str]()
-        if one.apt:
-            await _install_debian(guest, base, one, settings.apt_sources or DEBIAN_SOURCES, say)
-            # Taken before pip may run what comes with its packages: it has no say in what replaces files of the image.
-            await asyncio.to_thread(_take_debian, layer, Path(base.root), root, workspace)
-        if one.packages:
-            places = await _install(guest, base, one, before)
-        say(f"2/2 the files of {base.name}, and what was installed")
-        await asyncio.to_thread(_take_python, layer, Path(base.root), root, workspace, places)
+    before, below = read_packages(base.root, base.python), base
+    notes: tuple[str, ...] = ()
+    if one.apt:
+        say(f"fetching {', '.join(one.apt)} in a sandbox of {base.name}")
+        archives = unfinished / "archives"
+        archives.mkdir()
+        asyncio.run(_fetch_debian(settings, one, base, archives))
+        say("installing them in a container without a network, whose root is nobody here")
+        notes = _install_debian(settings, one, base, unfinished)
+        for note in notes:
+            say(f"a package's script failed, and its work is missing: {note}"[:LONGEST_LINE])
+        below = dataclasses.replace(base, root=str(root))
+    if one.packages:
+        say(f"installing {', '.join(one.packages)} in a sandbox of {base.name}")
+        asyncio.run(_install_python(settings, one, below, root))
     added = sorted(set(read_packages(str(root), base.python)) - set(before))
     lines = [f"{each.name}{'==' if each.kind == 'python' else '='}{each.version}\n" for each in added]
     (unfinished / "packages.lock").write_text("".join(lines))
     say(f"added {', '.join(f'{each.name} {each.version}' for each in added) or 'nothing'}"[:LONGEST_LINE])
-    declare(unfinished, one, base)
+    declare(unfinished, one, base, notes)
 
 
-def declare(unfinished: Path, one: Declared, base: Environment) -> None:
+def declare(unfinished: Path, one: Declared, base: Environment, notes: Sequence[str] = ()) -> None:
     """Write what the image is: as the one below, but for its name and what it says of itself."""
     description = one.description or f"{base.description}; with {', '.join((*one.apt, *one.packages))}"
     environments.declare(
@@ -122,12 +128,57 @@ def declare(unfinished: Path, one: Declared, base: Environment) -> None:
         description=description[:LONGEST_DESCRIPTION],
         python=base.python,
         variables=dict(base.variables),
+        notes=[*notes],
     )
 
 
-def _take_debian(layer: Layer, base: Path, root: Path, workspace: Path) -> None:
-    link_root(base, root)
-    layer.add(workspace, f"{_DEBIAN}/root", "/", replaces=True)
+async def _fetch_debian(settings: Settings, one: Declared, base: Environment, archives: Path) -> None:
+    """Have apt of the image fetch the packages and what they need, and take them."""
+    sources = settings.apt_sources or DEBIAN_SOURCES
+    mirrors = NetworkPolicy(NetworkMode.ALLOWLIST, parse_apt_sources(sources))
+    async with _sandbox(settings, one, dataclasses.replace(base, network=mirrors, index=None)) as (guest, info):
+        await _write(guest, _PROGRAM.name, _PROGRAM.read_text())
+        words = [base.python, "-I", _PROGRAM.name, "fetch", f"/workspace/{_DEBIAN}", sources, *one.apt]
+        await _run(guest, f"{_WITH_VARIABLES} {shlex.join(words)}")
+        layer, workspace = Layer(archives, settings.storage_mb_max << 20), Path(info.workspace_directory)
+        await asyncio.to_thread(layer.add, workspace, f"{_DEBIAN}/cache/archives", "/")
+
+
+def _install_debian(settings: Settings, one: Declared, base: Environment, unfinished: Path) -> tuple[str, ...]:
+    """Install what was fetched; which package's script failed, and why, as the container says."""
+    place, files = unfinished / "setup", unfinished / "archives"
+    shutil.copyfile(_PROGRAM, files / _PROGRAM.name)
+    with own_place(Path(settings.data_dir)) as data:
+        program = f"{image_setup.FILES}/{_PROGRAM.name}"
+        said = image_setup.run(
+            image_setup.ImageSetup(
+                base=base.root,
+                root=str(unfinished / "root"),
+                files=str(files),
+                command=(base.python, "-I", "-B", program, "install", image_setup.FILES),
+                variables=_VARIABLES,
+                place=str(place),
+                runtime=one.runtime or settings.runtime,
+                settings=sandboxes.make_runtime_settings(settings, (), place=data),
+                storage_bytes=settings.storage_mb_max << 20,
+                memory_bytes=settings.memory_mb_max << 20,
+                pids=settings.pids,
+                seconds=INSTALL_SECONDS,
+            )
+        )
+    for each in (place, files):
+        environments.remove_tree(each)
+    lines = ("".join(filter(str.isprintable, line))[:LONGEST_NOTE] for line in said.splitlines())
+    return tuple(filter(None, lines))[:MOST_NOTES]
+
+
+async def _install_python(settings: Settings, one: Declared, below: Environment, root: Path) -> None:
+    """Have pip of the image install the packages, and take them into `root`, which may be what they are laid over."""
+    reached = dataclasses.replace(below, network=NetworkPolicy(), index=one.index or PYPI)
+    async with _sandbox(settings, one, reached) as (guest, info):
+        places = await _install(guest, below, one, read_packages(below.root, below.python))
+        layer = Layer(root, settings.storage_mb_max << 20)  # what the sandbox may hold is what the image may get
+        await asyncio.to_thread(_take_python, layer, Path(below.root), root, Path(info.workspace_directory), places)
 
 
 def _take_python(layer: Layer, base: Path, root: Path, workspace: Path, places: Mapping[str, str]) -> None:
@@ -135,15 +186,6 @@ def _take_python(layer: Layer, base: Path, root: Path, workspace: Path, places: 
         link_root(base, root)
     for below, place in places.items():
         layer.add(workspace, below, place)
-
-
-async def _install_debian(guest: GuestClient, base: Environment, one: Declared, sources: str, say: Say) -> None:
-    """Have apt and dpkg of the image leave in the workspace what the packages add to it."""
-    await _write(guest, _PROGRAM.name, _PROGRAM.read_text())
-    words = [base.python, "-I", _PROGRAM.name, f"/workspace/{_DEBIAN}", sources, *one.apt]
-    failed = ", ".join((await _run(guest, f"{_WITH_VARIABLES} {shlex.join(words)}")).split())
-    if failed:
-        say(f"their scripts insist on being root, and have not run to the end: {failed}"[:LONGEST_LINE])
 
 
 async def _install(
@@ -181,13 +223,10 @@ async def _run(guest: GuestClient, command: str) -> str:
 async def _sandbox(
     settings: Settings, one: Declared, base: Environment
 ) -> AsyncIterator[tuple[GuestClient, SandboxInfo]]:
-    """A sandbox of the image below, from which the sources of the listed packages are reached and nothing else."""
-    mirrors = parse_apt_sources(settings.apt_sources or DEBIAN_SOURCES) if one.apt else ()
+    """A sandbox of the image below, from which what it names is reached and nothing else."""
     environment = dataclasses.replace(
         base,
         resources=Resources(settings.memory_mb_max, settings.storage_mb_max, settings.pids),
-        network=NetworkPolicy(NetworkMode.ALLOWLIST, mirrors) if mirrors else NetworkPolicy(),
-        index=(one.index or PYPI) if one.packages else None,
         keep_packages=True,
         runtime=one.runtime or settings.runtime,
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import json
 import os
 import platform
 import re
@@ -50,7 +51,10 @@ class Package(msgspec.Struct, frozen=True):
 
 
 class Contents(msgspec.Struct, frozen=True):
-    """What is in an image. `built_at` is in seconds since 1970; `seal` is as `compute_seal` had it then."""
+    """What is in an image. `built_at` is in seconds since 1970; `seal` is as `compute_seal` had it then.
+
+    `notes` are sentences on what is missing in it: packages whose script failed.
+    """
 
     system: str
     python_version: str
@@ -59,6 +63,7 @@ class Contents(msgspec.Struct, frozen=True):
     packages: tuple[Package, ...]
     kernels: tuple[str, ...] = ()
     seal: str = ""
+    notes: tuple[str, ...] = ()
 
 
 def record(environment: Environment) -> None:
@@ -76,16 +81,18 @@ def record(environment: Environment) -> None:
     found = inspect(root, tuple(path.split(":")), environment.python)
     size = measure_size(root)
     require_size(size)
+    declared = root.parent / "environment.json"
     contents = Contents(
         system=found.system,
         python_version="" if found.minor is None else f"3.{found.minor}",
         bytes=size,
-        built_at=(root.parent / "environment.json").stat().st_mtime,
+        built_at=declared.stat().st_mtime,
         packages=_list_packages(environment),
         kernels=tuple(
             each.language for each in read_kernelspecs(environment.root, environment.python) if each.language != PYTHON
         ),
         seal=compute_seal(root),
+        notes=tuple(json.loads(declared.read_text()).get("notes", ())),
     )
     unfinished = place.with_name(f".{FILE}.{os.getpid()}")
     unfinished.write_bytes(msgspec.json.encode(contents))

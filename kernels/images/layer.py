@@ -1,4 +1,4 @@
-"""An image over another one: the other's files, shared by hard links, and packages that a sandbox installed.
+"""An image over another one: the other's files, shared by hard links, and what sandboxes added or changed.
 
 What a sandbox made is hostile, and so are the images: directories are opened one by one, no link is followed on either
 side, devices and set-uid bits are left out, and no file that is there already is written to: it is the other image's as
@@ -8,9 +8,9 @@ well.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import re
+import shutil
 import stat
 import subprocess
 from pathlib import Path
@@ -22,6 +22,7 @@ from kernels.oci.safe_open import open_beneath
 MOST_FILES: Final = 1_000_000
 MOST_LEVELS: Final = 64
 _ZEROS: Final = bytes(1 << 20)
+_OPAQUE: Final = "trusted.overlay.opaque"
 _PLACE: Final = re.compile(r"/[A-Za-z0-9._/+-]{1,500}")
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -44,18 +45,30 @@ class Layer:
     """Adds what a sandbox installed to a root file system of its own: at most `most_bytes` in all, holes counted."""
 
     def __init__(self, root: Path, most_bytes: int) -> None:
-        self._root, self._most_bytes, self._replaces = root, most_bytes, False
+        self._root, self._most_bytes, self._changes = root, most_bytes, False
         self._files, self._bytes = MOST_FILES, most_bytes
 
-    def add(self, source: Path, below: str, place: str, *, replaces: bool = False) -> None:
+    def add(self, source: Path, below: str, place: str) -> None:
         """Take the tree `below` a directory of the sandbox's into the image's directory `place`, which must be there.
 
-        What `replaces` may have links too, and files in the place of the image's, but for those of the same size and
-        time. What is not there to be taken is no error. Raises `EnvironmentBuildFailed`.
+        Only what the image has not is taken, and no links. What is not there to be taken is no error. Raises
+        `EnvironmentBuildFailed`.
         """
-        self._replaces = replaces
-        if not (_PLACE.fullmatch(place) or (replaces and place == "/")):
+        if place != "/" and not _PLACE.fullmatch(place):
             raise EnvironmentBuildFailed(f"the image's Python keeps packages at no place: {place[:200]!r}")
+        self._changes = False
+        self._add(source, below, place)
+
+    def change(self, source: Path, below: str) -> None:
+        """Change the image as the upper directory of an overlay over it, `below` another one, says.
+
+        What is there takes the place of the image's, and what is marked as removed goes. Raises
+        `EnvironmentBuildFailed`.
+        """
+        self._changes = True
+        self._add(source, below, "/")
+
+    def _add(self, source: Path, below: str, place: str) -> None:
         try:
             taken = open_beneath(source, os.fsencode(below))
         except FileNotFoundError:
@@ -87,12 +100,18 @@ class Layer:
                     self._copy_directory(source, target, entry.name, levels)
                 elif stat.S_ISREG(mode):
                     self._copy_file(source, target, entry.name)
-                elif stat.S_ISLNK(mode) and self._replaces:
-                    _copy_link(source, target, entry.name)
+                elif stat.S_ISLNK(mode) and self._changes:
+                    _remove(target, entry.name)
+                    # Where it leads matters in sandboxes alone, which see nothing but the image.
+                    os.symlink(os.readlink(entry.name, dir_fd=source), entry.name, dir_fd=target)
+                elif stat.S_ISCHR(mode) and self._changes:  # a whiteout; a container can make no other
+                    _remove(target, entry.name)
 
     def _copy_directory(self, source: int, target: int, name: str, levels: int) -> None:
         taken = os.open(name, _DIRECTORY, dir_fd=source)
         try:
+            if self._changes and (_is_opaque(taken) or not _is_directory(target, name)):
+                _remove(target, name)
             with contextlib.suppress(FileExistsError):
                 os.mkdir(name, 0o755, dir_fd=target)
             made = os.open(name, _DIRECTORY, dir_fd=target)
@@ -109,8 +128,8 @@ class Layer:
             self._bytes -= found.st_size
             if not stat.S_ISREG(found.st_mode) or self._bytes < 0:
                 raise EnvironmentBuildFailed(f"what was installed has more than {self._most_bytes:,} bytes")
-            if self._replaces and not _make_way(target, name, found):
-                return
+            if self._changes:
+                _remove(target, name)
             try:
                 new = os.open(name, _NEW, 0o755 if found.st_mode & 0o100 else 0o644, dir_fd=target)
             except FileExistsError:
@@ -127,30 +146,25 @@ class Layer:
                 os.utime(made.fileno(), ns=(found.st_mtime_ns, found.st_mtime_ns))  # bytecode is good for this time
 
 
-def _make_way(target: int, name: str, found: os.stat_result) -> bool:
-    """Remove what another image has there, its own name of it alone; False when that is the very file."""
+def _is_opaque(directory: int) -> bool:
+    """Whether nothing shows of the directory that the image has there."""
     try:
-        there = os.stat(name, dir_fd=target, follow_symlinks=False)
-    except FileNotFoundError:
-        return True
-    same = (there.st_size, there.st_mtime_ns) == (found.st_size, found.st_mtime_ns)
-    if stat.S_ISREG(there.st_mode) and same:
+        return os.getxattr(directory, _OPAQUE) == b"y"
+    except OSError:
         return False
-    os.unlink(name, dir_fd=target)  # a directory stays, and is an error
-    return True
 
 
-def _copy_link(source: int, target: int, name: str) -> None:
-    """Take a link as it is: where it leads matters in sandboxes alone, which see nothing but the image."""
-    leads = os.readlink(name, dir_fd=source)
+def _is_directory(target: int, name: str) -> bool:
     try:
-        if os.readlink(name, dir_fd=target) == leads:
-            return
-        os.unlink(name, dir_fd=target)
+        return stat.S_ISDIR(os.stat(name, dir_fd=target, follow_symlinks=False).st_mode)
     except FileNotFoundError:
-        pass
-    except OSError as error:
-        if error.errno != errno.EINVAL:  # no link
-            raise
-        os.unlink(name, dir_fd=target)
-    os.symlink(leads, name, dir_fd=target)
+        return False
+
+
+def _remove(target: int, name: str) -> None:
+    """Remove what the image has there: its own names of files, which other images have as well."""
+    if _is_directory(target, name):
+        shutil.rmtree(name, dir_fd=target)
+    else:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=target)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -31,6 +32,11 @@ GUEST_CAPABILITIES: Final = (
     "CAP_FOWNER",
     "CAP_SETPCAP",  # empty its bounding set, which all that it starts inherits; it gives this one up with that
 )
+
+SETUP_CAPABILITIES: Final = tuple(
+    f"CAP_{name}" for name in ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETFCAP", "SETGID", "SETUID"]
+)
+"""What the scripts of packages do to files and users of the image that they set up, as root of their own namespace."""
 
 MASKED_PATHS: Final = (
     "/proc/acpi",
@@ -70,6 +76,9 @@ NETLINK_SOCKETS: Final = 16
 SHARED: Final = ("/sys", "/opt/sandcell/guest")
 """What the bundle binds of files that many sandboxes see, all in one directory: each gets an overlay of it."""
 
+SETUP_FILES: Final = "/run/sandcell"
+"""Where what sets an image up finds what it was given."""
+
 HOST_DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 """With a user namespace these are what the runtime finds at the host's /dev: to be used, not to be touched."""
 
@@ -108,6 +117,18 @@ class Places:
     has_empty_mnt: bool = False
 
 
+@dataclass(frozen=True)
+class SetupPlaces:
+    """Where an image is set up: host paths (`root`, `temporary`, `files`), and the identity and cgroup, as above."""
+
+    root: str
+    temporary: str
+    files: str
+    uid_base: int
+    cgroup: str
+    user_namespace: str = ""
+
+
 def config(spec: SandboxSpec, places: Places, *, machine: str, swap: bool) -> dict[str, Any]:
     """The `config.json` of one sandbox; `swap` says whether the host can limit memory and swap together."""
     environment = spec.environment
@@ -117,17 +138,63 @@ def config(spec: SandboxSpec, places: Places, *, machine: str, swap: bool) -> di
         "root": {"path": environment.root, "readonly": True},
         "process": _process(spec, places.processors_left),
         "mounts": _mounts(spec, places),
-        "linux": {
-            "namespaces": _namespaces(places.user_namespace),
-            "uidMappings": [_mapping(places.uid_base)],
-            "gidMappings": [_mapping(places.uid_base)],
-            "cgroupsPath": places.cgroup,
-            "resources": _resources(spec, places.processors_left, swap=swap),
-            "seccomp": seccomp.profile(machine),
-            "maskedPaths": list(MASKED_PATHS),
-            "readonlyPaths": ["/proc/sys", *HOST_DEVICES],
-            "rootfsPropagation": "private",
-        },
+        "linux": _linux(places, _resources(spec, places.processors_left, swap=swap), seccomp.profile(machine)),
+    }
+
+
+def _linux(places: Places | SetupPlaces, resources: dict[str, Any], profile: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "namespaces": _namespaces(places.user_namespace),
+        "uidMappings": [_mapping(places.uid_base)],
+        "gidMappings": [_mapping(places.uid_base)],
+        "cgroupsPath": places.cgroup,
+        "resources": resources,
+        "seccomp": profile,
+        "maskedPaths": list(MASKED_PATHS),
+        "readonlyPaths": ["/proc/sys", *HOST_DEVICES],
+        "rootfsPropagation": "private",
+    }
+
+
+def setup_config(
+    places: SetupPlaces,
+    command: Sequence[str],
+    variables: Sequence[str],
+    *,
+    memory_bytes: int,
+    pids: int,
+    machine: str,
+    swap: bool,
+) -> dict[str, Any]:
+    """The `config.json` of a container in which an image is set up: its root can be written to, and it is alone."""
+    resources = {
+        "devices": [{"allow": False, "access": "rwm"}],
+        "memory": {"limit": memory_bytes, **({"swap": memory_bytes} if swap else {})},
+        "pids": {"limit": pids},
+    }
+    process = {
+        "terminal": False,
+        "user": {"uid": 0, "gid": 0},
+        "cwd": "/",
+        "args": list(command),
+        "env": list(variables),
+        "noNewPrivileges": True,
+        "capabilities": {kind: list(SETUP_CAPABILITIES) for kind in ("bounding", "effective", "permitted")},
+    }
+    mounts = [
+        _mount("/proc", "proc", "proc", "nosuid", "noexec", "nodev"),
+        _mount("/dev", "tmpfs", "tmpfs", "nosuid", "strictatime", "mode=755", "size=64k"),
+        _mount("/dev/shm", "tmpfs", "shm", "nosuid", "noexec", "nodev", "mode=1777", "size=64m"),  # noqa: S108
+        _mount("/run", "tmpfs", "tmpfs", "nosuid", "nodev", "mode=755", "size=64m"),
+        _bind("/tmp", places.temporary, "rw", "nosuid", "nodev"),  # noqa: S108
+        _bind(SETUP_FILES, places.files, "ro", "nosuid", "nodev"),
+    ]
+    return {
+        "ociVersion": "1.0.2",
+        "root": {"path": places.root, "readonly": False},
+        "process": process,
+        "mounts": mounts,
+        "linux": _linux(places, resources, seccomp.for_setup(seccomp.profile(machine))),
     }
 
 
@@ -169,12 +236,13 @@ def with_kernel_of_its_own(config: dict[str, Any]) -> dict[str, Any]:
     process, linux = config["process"], config["linux"]
     processes = linux["resources"]["pids"]["limit"]
     tasks = {"limit": processes * _TASKS_PER_PROCESS + _TASKS_OF_ITS_OWN}
+    guest = "/opt/sandcell/guest" in process["args"]
     return {
         **config,
         "mounts": [_without_count(mount) for mount in config["mounts"]],
         "process": {
             **process,
-            "args": [*process["args"], "--netlink-sockets", "0"],
+            "args": [*process["args"], *(("--netlink-sockets", "0") if guest else ())],
             "rlimits": [_limit("RLIMIT_NPROC", processes)],
         },
         "linux": {

@@ -150,6 +150,21 @@ class OciCommand:
         with log.open("ab") as output:
             self._call(*run, image=image, sources=sources, output=output)
 
+    def run_to_end(self, sandbox_id: str, config: dict[str, Any], directory: Path, log: Path) -> None:
+        """Run a container whose root can be written to, and wait for its end, within this command's deadline.
+
+        What it says goes to `log`. Raises `SandboxFailed` with the end of that when it fails.
+        """
+        if self._program.top:
+            config = _put_group_at_top(config)
+        if self.own_kernel:
+            config = bundle.with_kernel_of_its_own(config)
+        config, sources = bundle.rebase(config, apart.PLACE)
+        directory.mkdir()
+        (directory / "config.json").write_text(json.dumps(config))
+        with log.open("ab") as output:
+            self._call("run", "--bundle", str(directory), sandbox_id, sources=sources, output=output)
+
     def delete(self, sandbox_id: str) -> None:
         """Kill and forget the container; absent is fine."""
         with tempfile.TemporaryFile() as output:
@@ -158,8 +173,7 @@ class OciCommand:
     def _adapt(self, config: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         """The bundle as this runtime has to be given it, and the host paths that it must find behind `apart.PLACE`."""
         if self._program.top:
-            group = config["linux"]["cgroupsPath"].lstrip("/")
-            config = {**config, "linux": {**config["linux"], "cgroupsPath": f"/{group}"}}
+            config = _put_group_at_top(config)
         if self.own_kernel:
             config = bundle.with_kernel_of_its_own(config)
         if self._program.one_proc:
@@ -204,6 +218,11 @@ class OciCommand:
             raise SandboxFailed(f"{self.program} {arguments[0]} did not end in {self._deadline_seconds:g} s") from None
         if status != 0:
             raise SandboxFailed(f"{self.program} {arguments[0]} failed: {_read_tail(output).strip() or status}")
+
+
+def _put_group_at_top(config: dict[str, Any]) -> dict[str, Any]:
+    group = config["linux"]["cgroupsPath"].lstrip("/")
+    return {**config, "linux": {**config["linux"], "cgroupsPath": f"/{group}"}}
 
 
 def _run(command: Sequence[str], output: IO[bytes], seconds: float) -> int:

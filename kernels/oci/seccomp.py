@@ -6,6 +6,7 @@ architecture's table (32-bit, x32) end the process. The format is the OCI runtim
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Collection, Iterator
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ _CLONE_NEW_ANYTHING: Final = 0x7E020080
 """CLONE_NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET in one mask."""
 
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
+_NETLINK_AUDIT: Final = 9
 _PROTOCOLS: Final = (0, 1, 6, 17, 58)
 """Of IPv4 and IPv6 sockets: the usual one, ICMP, TCP, UDP, ICMPv6. Another has the host load a module for it."""
 
@@ -130,8 +132,23 @@ def profile(machine: str) -> dict[str, Any]:
 
 
 def for_gvisor(usual: dict[str, Any]) -> dict[str, Any]:
-    """The same profile with the names that gVisor knows some calls by."""
-    return {**usual, "syscalls": [*usual["syscalls"], _allow("pselect")]}  # pselect6
+    """The same profile with the names that gVisor knows some calls by, and without errors that it does not know."""
+    known = [rule for rule in usual["syscalls"] if "errnoRet" not in rule]
+    told = [{**rule, "action": "SCMP_ACT_ALLOW"} for rule in usual["syscalls"] if "errnoRet" in rule]
+    for rule in told:
+        del rule["errnoRet"]
+    return {**usual, "syscalls": [*known, *told, _allow("pselect")]}  # pselect6
+
+
+def for_setup(usual: dict[str, Any]) -> dict[str, Any]:
+    """The same profile for what makes users of an image: those programs go on only where there is no audit at all."""
+    rule = {
+        "names": ["socket"],
+        "action": "SCMP_ACT_ERRNO",
+        "errnoRet": errno.EPROTONOSUPPORT,
+        "args": [_compare(0, _AF_NETLINK), _compare(2, _NETLINK_AUDIT)],
+    }
+    return {**usual, "syscalls": [*usual["syscalls"], rule]}
 
 
 def _allow_narrowly(machine: str) -> list[dict[str, Any]]:

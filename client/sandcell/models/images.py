@@ -12,7 +12,8 @@ class ImageInfo(Model):
     """An image of the host. `environments` are made from it: the host's by name, and your own by id.
 
     What was found in it when it was built stands at empty values for one that an older version built. `languages` are
-    those of the kernels that it declares, besides Python.
+    those of the kernels that it declares, besides Python. `notes` say what is missing in it: packages whose script
+    failed when they were installed.
     """
 
     digest: str
@@ -25,6 +26,7 @@ class ImageInfo(Model):
     package_count: int = 0
     languages: list[str] = msgspec.field(default_factory=list)
     built_at: str | None = None
+    notes: list[str] = msgspec.field(default_factory=list)
 
 
 class ImageDetails(Model):

@@ -109,5 +109,6 @@ def _describe(hosts: Mapping[str, Environment], digest: str, users: Users) -> Im
     if known is not None:
         info.system, info.python_version, info.size_bytes = known.system, known.python_version, known.bytes
         info.package_count, info.languages = len(known.packages), [*known.kernels]
+        info.notes = [*known.notes]
         info.built_at = timestamp(datetime.datetime.fromtimestamp(known.built_at, datetime.UTC))
     return info

@@ -75,6 +75,8 @@ def images(client: Client, *, image: str | None, sbom: bool, as_json: bool) -> N
         if as_json:
             show_json(details)
         else:
+            for note in details.image.notes:
+                say(f"a package's script failed when the image was built: {note}")
             show_table(
                 ("KIND", "PACKAGE", "VERSION"), [(each.kind, each.name, each.version) for each in details.packages]
             )

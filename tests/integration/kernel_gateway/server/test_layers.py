@@ -19,6 +19,10 @@ from tests.doubles.server_process import free_port
 from tests.integration.kernel_gateway.server.rest import Rest
 from tests.running_service import RunningService
 
+BEGIN = "a package's script failed, and its work is missing: "
+ROOT = 'test "$(id -u)" = 0'
+BROKEN = "echo 'no licence in this house' >&2\nexit 3"
+
 
 @pytest.fixture
 def index() -> Iterator[PackageIndex]:
@@ -35,7 +39,9 @@ def mirror(tmp_path: Path) -> Iterator[DebianMirror]:
             links={"usr/bin/greeter-link": "greeter"},
             scripts={"postinst": "update-alternatives --install /usr/bin/greet greet /usr/bin/greeter 50"},
         )
-        mirror.add("rooted", {"usr/share/rooted": ""}, links={}, scripts={"postinst": "touch /etc/rooted"})
+        rooted = "useradd --system rooted\ncat /proc/self/uid_map /proc/net/dev > /etc/rooted\nrm /etc/issue\nldconfig"
+        mirror.add("rooted", {"usr/share/rooted": ""}, links={}, scripts={"preinst": ROOT, "postinst": rooted})
+        mirror.add("broken", {"usr/share/broken": ""}, links={}, scripts={"postinst": BROKEN})
         yield mirror
 
 
@@ -84,24 +90,39 @@ def test_packages_are_added_to_an_image_by_a_sandbox_and_it_is_built_again_when_
     assert "apt cannot have these packages: E: Unable to locate package no-such-debian" in unknown.stderr
     away = build("", '"greeter"', f"[trusted=yes] http://127.0.0.1:{free_port()}/debian bookworm main")
     assert "the index of Debian packages cannot be fetched: E: Failed to fetch http://127.0.0.1:" in away.stderr
-    built = build('"tiny-sample==1.0"', '"greeter", "rooted"')
+    built = build('"tiny-sample==1.0"', '"greeter", "rooted", "broken"')
     assert built.returncode == 0, built.stderr
-    assert "insist on being root, and have not run to the end: rooted\n" in built.stderr
-    assert "added tiny-sample 1.0, greeter 1.0-1, rooted 1.0-1\n" in built.stderr
+    assert built.stderr.count(BEGIN) == 1, built.stderr
+    (note,) = [line for line in built.stderr.splitlines() if line.startswith(BEGIN)]
+    assert note.startswith(f"{BEGIN}broken: ")
+    assert "exit status 3; no licence in this house" in note
+    assert "added tiny-sample 1.0, broken 1.0-1, greeter 1.0-1, rooted 1.0-1\n" in built.stderr
     plus, python = environments.find_installed(images)["plus"], environments.find_installed(images)["python"]
-    assert Path(plus.root).with_name("packages.lock").read_text() == "tiny-sample==1.0\ngreeter=1.0-1\nrooted=1.0-1\n"
+    assert (
+        Path(plus.root).with_name("packages.lock").read_text()
+        == "tiny-sample==1.0\nbroken=1.0-1\ngreeter=1.0-1\nrooted=1.0-1\n"
+    )
     added = set(read_packages(plus.root, plus.python)) - set(read_packages(python.root, python.python))
     assert {(each.name, each.version, each.source) for each in added} == {
         ("tiny-sample", "1.0", "pip"),
+        ("broken", "1.0-1", "apt"),
         ("greeter", "1.0-1", "apt"),
         ("rooted", "1.0-1", "apt"),
     }
     assert Path(plus.root, "usr/bin/greeter").stat().st_mode & 0o7777 == 0o755
+    mapped, *interfaces = Path(plus.root, "etc/rooted").read_text().splitlines()
+    assert int(mapped.split()[1]) >= 65_536, "its root is nobody on the host"
+    assert [line.split(":")[0].strip() for line in interfaces[2:]] == ["lo"]
+    assert "rooted:" in Path(plus.root, "etc/passwd").read_text()
+    assert not Path(plus.root, "etc/issue").exists()
+    assert not Path(plus.root, "usr/sbin/policy-rc.d").exists()
+    assert Path(plus.root, "etc/rooted").stat().st_uid == 0
+    assert "licence" in Path(plus.root, "var/lib/dpkg/info/broken.postinst").read_text()
     assert Path(plus.root, "usr/bin/env").samefile(Path(python.root, "usr/bin/env"))
     assert snapshot(environments_dir) == before, "nothing of the image below is changed"
 
     asked = len(index.visits)
-    assert build('"tiny-sample==1.0"', '"greeter", "rooted"').returncode == 0
+    assert build('"tiny-sample==1.0"', '"greeter", "rooted", "broken"').returncode == 0
     assert (len(index.visits), environments.find_installed(images)["plus"].digest) == (asked, plus.digest)
 
     service = make_service(environments_dir=images, environments_file=file)
@@ -112,6 +133,8 @@ def test_packages_are_added_to_an_image_by_a_sandbox_and_it_is_built_again_when_
         assert session.run(greeted)["stdout"] == "from Debian\n" * 3
         (listed,) = rest.get("/v1/environments/plus/packages?name=tiny-sample")["items"]
         assert listed["source"] == "pip"
+        (said,) = rest.get("/v1/images/plus")["image"]["notes"]
+        assert f"{BEGIN}{said}" == note
     assert build('"tiny-sample", "other-sample"').returncode == 0
     again = environments.find_installed(images)["plus"]
     assert again.digest != plus.digest

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from kernel_gateway.server import debian_packages
-from kernel_gateway.server.debian_packages import fill_in, is_of_image, main, run
+from kernel_gateway.server.debian_packages import fetch, fill_in, find_reason, put_aside, run
 
 RELEASE = 'ID=debian\nVERSION_CODENAME=trixie\nPRETTY_NAME="Debian"\n'
 
@@ -16,7 +15,7 @@ RELEASE = 'ID=debian\nVERSION_CODENAME=trixie\nPRETTY_NAME="Debian"\n'
 def test_an_image_without_apt_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(debian_packages, "PATH", str(tmp_path))
     with pytest.raises(SystemExit, match=r"the image has no apt \(apt-get is missing\)"):
-        main(tmp_path / "place", "http://deb.example.org/debian {codename} main", "jq")
+        fetch(tmp_path / "place", "http://deb.example.org/debian {codename} main", "jq")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -49,12 +48,46 @@ def test_what_failed_is_told_from_the_first_error_on() -> None:
     assert ended.value.code == "it failed:\nsomething else"
 
 
-def test_a_script_of_another_size_or_time_is_not_the_images(tmp_path: Path) -> None:
-    one, other = tmp_path / "one", tmp_path / "other"
-    one.write_text("a")
-    assert not is_of_image(one, other)
-    other.write_text("b")
-    os.utime(other, (1, 1))
-    assert not is_of_image(one, other)
-    os.utime(one, (1, 1))
-    assert is_of_image(one, other)
+SAID = """\
+Setting up libfine (1.0-1) ...
+Setting up broken:amd64 (1.0-1) ...
+a word before
+no licence in this house
+dpkg: error processing package broken:amd64 (--configure):
+ installed broken package post-installation script subprocess returned error exit status 3
+Setting up other (1.0-1) ...
+dpkg: error processing package other (--configure):
+ installed other package post-installation script subprocess was killed by signal (Killed)
+Errors were encountered while processing:
+ broken:amd64
+ other
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        (
+            "broken:amd64",
+            "installed broken package post-installation script subprocess returned error exit status 3;"
+            " no licence in this house",
+        ),
+        ("other", "installed other package post-installation script subprocess was killed by signal (Killed)"),
+        ("unheard", "its script failed"),
+    ],
+)
+def test_a_package_whose_script_failed_is_named_with_what_the_script_said_last(name: str, reason: str) -> None:
+    assert find_reason(SAID, name) == reason
+
+
+def test_a_script_that_failed_is_put_aside_under_the_name_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(debian_packages, "INFO", tmp_path)
+    for name in ("libfine:amd64.postinst", "broken.postinst"):
+        (tmp_path / name).write_text("exit 3")
+    for package in ("libfine:amd64", "broken:amd64", "without-script"):
+        put_aside(package)
+    kept = sorted(path.name for path in tmp_path.iterdir() if path.read_text() == "exit 3")
+    assert kept == ["broken.postinst.failed", "libfine:amd64.postinst.failed"]
+    assert (tmp_path / "broken.postinst").stat().st_mode & 0o777 == 0o755

@@ -69,47 +69,64 @@ def test_links_pipes_and_what_they_lead_to_are_left_out(tmp_path: Path) -> None:
     assert [each.name for each in (root / SITE).iterdir()] == ["fine.py"]
 
 
-def test_what_is_laid_over_an_image_replaces_its_files_and_leaves_the_other_images(tmp_path: Path) -> None:
-    base = write(tmp_path / "base", "etc/status", "etc/link-now", "etc/kept", "usr/lib/other", text="old")
+def test_what_an_overlay_changed_is_changed_and_other_images_keep_their_files(tmp_path: Path) -> None:
+    names = (
+        "etc/status",
+        "etc/link-now",
+        "etc/gone",
+        "etc/deep/gone/too",
+        "usr/lib/other",
+        "opt/old/file",
+        "was/below",
+    )
+    base = write(tmp_path / "base", *names, text="old")
     (base / "lib").symlink_to("usr/lib")
     (base / "etc/alternative").symlink_to("old")
-    source = write(tmp_path / "w", "p/etc/status", "p/usr/lib/new", "p/usr/bin/tool")
+    source = write(tmp_path / "w", "p/etc/status", "p/usr/bin/tool", "p/opt/old/new", "p/lib/now", "p/was")
     (source / "p/usr/bin/tool").chmod(0o6755)
-    write(source, "p/etc/kept", text="old")
-    os.utime(source / "p/etc/kept", ns=(1, (base / "etc/kept").stat().st_mtime_ns))
-    for name, target in (("lib", "usr/lib"), ("etc/link-now", "/nowhere"), ("etc/alternative", "new")):
+    os.chown(source / "p/usr/bin/tool", 4_000, 4_000)
+    os.setxattr(source / "p/opt/old", "trusted.overlay.opaque", b"y")
+    for name, target in (("etc/link-now", "/nowhere"), ("etc/alternative", "new")):
         (source / "p" / name).symlink_to(target)
+    for name in ("etc/gone", "etc/deep"):
+        os.mknod(source / "p" / name, stat.S_IFCHR, os.makedev(0, 0))
     os.mkfifo(source / "p/etc/pipe")
     link_root(base, root := tmp_path / "root")
-    Layer(root, MOST).add(source, "p", "/", replaces=True)
-    assert [(root / f"etc/{name}").read_text() for name in ("status", "kept")] == ["new", "old"]
-    assert [(base / f"etc/{name}").read_text() for name in ("status", "link-now")] == ["old", "old"]
-    links = [(root / name).readlink() for name in ("lib", "etc/link-now", "etc/alternative")]
-    assert links == [Path("usr/lib"), Path("/nowhere"), Path("new")]
-    assert (base / "etc/alternative").readlink() == Path("old")
-    assert (root / "etc/kept").samefile(base / "etc/kept")
-    assert (root / "usr/bin/tool").stat().st_mode & 0o7777 == 0o755
-    assert sorted(each.name for each in root.rglob("*")) == sorted(
-        ["etc", "status", "link-now", "kept", "alternative", "lib", "usr", "lib", "other", "new", "bin", "tool"]
-    )
+    before = snapshot(base)
+    Layer(root, MOST).change(source, "p")
+    assert snapshot(base) == before
+    assert (root / "etc/status").read_text() == "new"
+    links = [(root / name).readlink() for name in ("etc/link-now", "etc/alternative")]
+    assert links == [Path("/nowhere"), Path("new")]
+    tool = (root / "usr/bin/tool").stat()
+    assert (tool.st_mode & 0o7777, tool.st_uid) == (0o755, 0)
+    found = sorted(str(each.relative_to(root)) for each in root.rglob("*") if not each.is_dir())
+    assert found == [
+        *("etc/alternative", "etc/link-now", "etc/status", "lib/now", "opt/old/new"),
+        *("usr/bin/tool", "usr/lib/other", "was"),
+    ]
 
 
-@pytest.mark.parametrize("image", ["link", "directory"])
-def test_directories_of_an_image_are_not_replaced_and_its_links_not_followed(tmp_path: Path, image: str) -> None:
+def snapshot(directory: Path) -> dict[str, tuple[int, int]]:
+    found = {str(each): each.lstat() for each in directory.rglob("*")}
+    return {name: (seen.st_ino, seen.st_mtime_ns) for name, seen in found.items()}
+
+
+def test_a_link_of_an_image_is_replaced_and_never_followed(tmp_path: Path) -> None:
     outside, root = tmp_path / "outside", tmp_path / "root"
-    outside.mkdir()
+    (outside / "kept").mkdir(parents=True)
     root.mkdir()
-    source = tmp_path / "w"
-    if image == "link":
-        (root / "etc").symlink_to(outside)
-        write(source, "p/etc/passwd")
-    else:
-        (root / "etc/below").mkdir(parents=True)
-        (source / "p").mkdir(parents=True)
-        (source / "p/etc").symlink_to(outside)
-    with pytest.raises(EnvironmentBuildFailed, match="cannot be taken over"):
-        Layer(root, MOST).add(source, "p", "/", replaces=True)
-    assert list(outside.iterdir()) == []
+    for name in ("etc", "gone", "opaque", "linked"):
+        (root / name).symlink_to(outside)
+    source = write(tmp_path / "w", "p/etc/passwd", "p/opaque/file")
+    os.setxattr(source / "p/opaque", "trusted.overlay.opaque", b"y")
+    os.mknod(source / "p/gone", stat.S_IFCHR, os.makedev(0, 0))
+    (source / "p/linked").symlink_to(outside)
+    Layer(root, MOST).change(source, "p")
+    assert [each.name for each in outside.iterdir()] == ["kept"]
+    assert sorted(str(each.relative_to(root)) for each in root.rglob("*")) == [
+        *("etc", "etc/passwd", "linked", "opaque", "opaque/file"),
+    ]
 
 
 def test_an_image_whose_directories_are_links_is_written_nowhere_else(tmp_path: Path) -> None:
@@ -143,7 +160,7 @@ def test_all_that_an_image_gets_is_counted_together(tmp_path: Path) -> None:
     source, root = write(tmp_path / "w", "debian/usr/one", "python/two.py"), tmp_path / "root"
     (root / SITE).mkdir(parents=True)
     whole = Layer(root, 5)
-    whole.add(source, "debian", "/", replaces=True)
+    whole.change(source, "debian")
     with pytest.raises(EnvironmentBuildFailed, match="has more than 5 bytes"):
         whole.add(source, "python", f"/{SITE}")
     assert sorted(each.name for each in root.rglob("*") if each.is_file()) == ["one"]
@@ -158,7 +175,7 @@ def test_holes_of_a_file_stay_holes(tmp_path: Path) -> None:
             file.write(b"text")
             file.truncate(9 << 20)
     os.truncate(source / "p/hole", 9 << 20)
-    Layer(root, MOST).add(source, "p", "/", replaces=True)
+    Layer(root, MOST).change(source, "p")
     for name in ("begins", "ends", "hole"):
         assert (root / name).read_bytes() == (source / "p" / name).read_bytes()
         assert (root / name).stat().st_blocks * 512 <= 2 << 20
