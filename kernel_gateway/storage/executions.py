@@ -46,9 +46,8 @@ class StoredOutcome(msgspec.Struct):
     """Those of `outputs` that later executions have updated, as they were when this one ended."""
 
 
-@dataclass(frozen=True)
-class ExecutionRow:
-    """An execution as it is stored."""
+class ExecutionRow(msgspec.Struct, frozen=True):
+    """An execution as it is stored. A struct: it is copied several times in each short execution."""
 
     id: str
     session_id: str

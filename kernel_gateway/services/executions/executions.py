@@ -7,7 +7,6 @@ import contextlib
 import hashlib
 import uuid
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
 
 import msgspec
 from sqlalchemy.exc import IntegrityError
@@ -152,7 +151,7 @@ class Executions:
         self._disk_room.require()
         submission = Submission(code, language=PYTHON if declared is None else declared.language)
         runtime = PYTHON if declared is None else declared.name
-        row = replace(
+        row = msgspec.structs.replace(
             self._check(live.id, submission, runtime, None, author=author, face="jupyter"),
             timeout_seconds=self._settings.attached_timeout_seconds,
             expect_generation=live.sandbox.live_generation if declared is None else None,
@@ -176,7 +175,7 @@ class Executions:
         row = job.row if job is not None else await self._row(principal, session_id, execution_id)
         live = self._registry.find(principal, session_id)
         if live is not None and row.outcome is not None and (late := live.late.pending(execution_id)) is not None:
-            row = replace(row, outcome=with_late(row.outcome, late, self._settings.stored_text_bytes))
+            row = msgspec.structs.replace(row, outcome=with_late(row.outcome, late, self._settings.stored_text_bytes))
         sync = await self._sync(principal, session_id)
         return execution_of(row, sync_status(row, sync, None if job is None else job.answered))
 
@@ -303,7 +302,7 @@ class Executions:
         A row that an idle kernel takes at once is stored as running in the same transaction; not one for a blank
         kernel, whose generation is not known yet.
         """
-        row = replace(row, generation=live.sandbox.generation, sync=submission.sync or live.row.sync)
+        row = msgspec.structs.replace(row, generation=live.sandbox.generation, sync=submission.sync or live.row.sync)
         job = self._queue(live, row, asked, lease, context)
         taken = None if row.clear_context else live.takes_at_once(job)
 

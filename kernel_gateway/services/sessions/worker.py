@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -142,7 +141,7 @@ class Worker:
         provenance = provenance_of(usage, sandbox.environment_digest) if row.started else None
         if job.asked is not None and job.asked.request.silent:
             provenance = {**(provenance or {}), "silent": True}
-        return replace(
+        return msgspec.structs.replace(
             row,
             status=status,
             outcome=outcome,
@@ -164,7 +163,7 @@ class Worker:
             return row
         full = await asyncio.to_thread(full_text.finish)
         self._kept_outputs.request_delivery(row.session_id)
-        return replace(row, provenance={**(row.provenance or {}), "full": full})
+        return msgspec.structs.replace(row, provenance={**(row.provenance or {}), "full": full})
 
     async def _commit(
         self, job: Job, row: ExecutionRow, stored: ExecutionRow, displays: Mapping[str, Sequence[int]]
@@ -182,7 +181,9 @@ class Worker:
     def _redact(self, row: ExecutionRow) -> ExecutionRow:
         """The row as it is stored: without what must not be recorded, and then cut to what a record keeps."""
         row = self._redaction.row(row)
-        return replace(row, outcome=trim(row.outcome or StoredOutcome(), self._settings.stored_text_bytes))
+        return msgspec.structs.replace(
+            row, outcome=trim(row.outcome or StoredOutcome(), self._settings.stored_text_bytes)
+        )
 
     async def _answer(self, job: Job, row: ExecutionRow) -> None:
         """End the job for those who wait: now, or once its files are in the store when its session asks for that.

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
@@ -226,7 +227,7 @@ def test_a_row_that_begins_at_once_is_as_one_that_begins_later(tmp_path: Path) -
         assert once is not None
         assert later is not None
         assert (once.status, once.generation, once.started) == ("running", 3, once.queued)
-        assert ExecutionRow(**{**vars(once), "id": "f"}) == later
+        assert msgspec.structs.replace(once, id="f") == later
 
     on_database(tmp_path, check)
 
@@ -322,7 +323,7 @@ def test_a_full_disk_is_told_to_all_who_share_a_transaction(tmp_path: Path) -> N
         await one_session(database)
         pages = await database.run(lambda c: c.exec_driver_sql("PRAGMA page_count").scalar_one())
         await database.run(lambda c: c.exec_driver_sql(f"PRAGMA max_page_count = {pages}"))
-        large = [ExecutionRow(**{**vars(an_execution(name)), "code": "x" * 1_000_000}) for name in "ef"]
+        large = [msgspec.structs.replace(an_execution(name), code="x" * 1_000_000) for name in "ef"]
         async with BusyDatabase(database):
             asked = [asyncio.create_task(database.run(partial(executions.add, row=row))) for row in large]
             reads = asyncio.create_task(database.run(lambda c: sessions.find(c, "s")))
@@ -385,7 +386,7 @@ def test_a_full_database_says_so_and_goes_on_when_there_is_room(tmp_path: Path) 
         await database.run(lambda c: c.exec_driver_sql(f"PRAGMA max_page_count = {pages}"))
         outcome = StoredOutcome(stdout="x" * 1_000_000)
         await database.run(lambda c: executions.add(c, an_execution("e")))
-        ended = ExecutionRow(**{**vars(an_execution("e")), "status": "ok", "outcome": outcome, "ended": NOW})
+        ended = msgspec.structs.replace(an_execution("e"), status="ok", outcome=outcome, ended=NOW)
         with pytest.raises(errors.NoSpace):
             await database.run(lambda c: executions.finish(c, ended))
         await database.run(lambda c: c.exec_driver_sql("PRAGMA max_page_count = 1000000"))
@@ -406,7 +407,7 @@ def test_no_statement_of_an_execution_looks_through_a_table(tmp_path: Path) -> N
     async def check(database: Database) -> None:
         await one_session(database)
         row = an_execution("e")
-        ended = ExecutionRow(**{**vars(row), "status": "ok", "outcome": StoredOutcome(), "ended": NOW})
+        ended = msgspec.structs.replace(row, status="ok", outcome=StoredOutcome(), ended=NOW)
         event.listen(database._engine, "before_cursor_execute", note)
         await database.run(lambda c: executions.add(c, row))
         await database.run(lambda c: executions.begin(c, row.id, 1, NOW))
