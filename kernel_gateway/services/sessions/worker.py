@@ -47,6 +47,8 @@ from sandcell.models.sync import ExecutionSync
 log = structlog.get_logger(__name__)
 SLACK_SECONDS = 30.0
 LONGEST_PAUSE_SECONDS = 5.0
+MOST_BYTES_HERE = 16_384
+"""Of an execution's events, which are about what its row has: up to so many it is stored on the loop."""
 NO_DISPLAYS: Mapping[str, Sequence[int]] = {}
 NO_UPDATES: Mapping[str, Mapping[str, Any]] = {}
 
@@ -353,6 +355,8 @@ class Worker:
             if count:
                 sessions.count_execution(connection, row.session_id, row.ended or 0.0)
 
+        if job.log.size_bytes <= MOST_BYTES_HERE and self._database.run_here(store):
+            return None
         pause = 0.1
         while True:
             try:
