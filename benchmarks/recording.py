@@ -10,10 +10,10 @@ import statistics
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import nbformat
+from msgspec.structs import replace
 
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.background import Background

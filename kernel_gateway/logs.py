@@ -7,12 +7,14 @@ is obeyed by a terminal, or taken for another line.
 from __future__ import annotations
 
 import logging
+import re
 import sys
+from typing import Any, Final
 
 import structlog
 
 from kernel_gateway.settings import Settings
-from kernels.log_text import escape, escape_lines
+from kernels.log_text import escape, escape_lines, is_plain
 
 
 def configure_logs(settings: Settings) -> None:
@@ -23,14 +25,7 @@ def configure_logs(settings: Settings) -> None:
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    last: structlog.types.Processor = (
-        structlog.processors.JSONRenderer()
-        if settings.log_json
-        # Plain tracebacks: the default ones show local variables, and with them tokens and user code.
-        else structlog.dev.ConsoleRenderer(
-            colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
-        )
-    )
+    last = structlog.processors.JSONRenderer() if settings.log_json else Lines(colors=sys.stderr.isatty())
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
@@ -38,11 +33,13 @@ def configure_logs(settings: Settings) -> None:
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 structlog.processors.format_exc_info,
-                *([] if settings.log_json else [_write_out]),  # JSON does so by itself
                 last,
             ],
         )
     )
+    # No line says where in the code it comes from, or in which thread: finding that out costs as much as writing it.
+    logging._srcfile = None
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     logging.basicConfig(level=level, handlers=[handler], force=True)
     # Access lines are ours; alembic's and botocore's talk is of no use above its warnings.
     for name in ("tornado.access", "alembic", "botocore", "boto3", "urllib3", "httpx", "httpcore", "s3transfer"):
@@ -55,7 +52,39 @@ def configure_logs(settings: Settings) -> None:
     )
 
 
-def _write_out(_logger: object, _method: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
+class Lines:
+    """Events as lines of text, written by structlog's `ConsoleRenderer`.
+
+    All but a few lines are of requests, and say nothing that has to be escaped: those, without colours, are put
+    together here, as it would write them, in a fifth of the time.
+    """
+
+    _SLOW: Final = frozenset({"exception", "exc_info", "stack", "logger", "logger_name"})
+    _QUOTED: Final = re.compile(r"[ \t=\r\n\"']")
+
+    def __init__(self, *, colors: bool) -> None:
+        self._colors = colors
+        # Plain tracebacks: the default ones show local variables, and with them tokens and user code.
+        self._console = structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback)
+
+    def __call__(self, logger: Any, method: str, event: structlog.types.EventDict) -> str:
+        """Called by structlog with each event, whose timestamp and level are in it."""
+        if not self._colors and self._SLOW.isdisjoint(event):
+            line = self._compose(dict(event))
+            if is_plain(line):
+                return line
+        return str(self._console(logger, method, _write_out(event)))
+
+    def _compose(self, event: structlog.types.EventDict) -> str:
+        when, level, name = event.pop("timestamp", ""), event.pop("level", ""), event.pop("event", "")
+        said = " ".join([f"{key}={self._show(event[key])}" for key in sorted(event)])
+        return f"{when} [{level:<9}] {name:<30} {said}".rstrip(" ")
+
+    def _show(self, value: object) -> str:
+        return value if isinstance(value, str) and not self._QUOTED.search(value) else repr(value)
+
+
+def _write_out(event: structlog.types.EventDict) -> structlog.types.EventDict:
     """Every text of a line; what is none is shown by its `repr`, which does so too. A traceback keeps its lines."""
     ways = {"exception": escape_lines}
     return {

@@ -13,6 +13,11 @@ _OBEYED: Final = re.compile(
 )
 
 
+def is_plain(text: str) -> bool:
+    """Whether there is nothing in it to escape."""
+    return _OBEYED.search(text) is None
+
+
 def escape(text: str) -> str:
     r"""The text on one line, with such characters as Python writes them: `\x1b`, `\n`, `\u202e`."""
     return _OBEYED.sub(lambda found: ascii(found[0])[1:-1], text)

@@ -7,9 +7,9 @@ next used. What was queued runs; what was running has died with the earlier proc
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import structlog
+from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from kernel_gateway.errors import GatewayError

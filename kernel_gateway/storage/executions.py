@@ -47,9 +47,8 @@ class StoredOutcome(msgspec.Struct):
     memory: MemoryShortage | None = None
 
 
-@dataclass(frozen=True)
-class ExecutionRow:
-    """An execution as it is stored."""
+class ExecutionRow(msgspec.Struct, frozen=True):
+    """An execution as it is stored. A struct: it is copied several times in each short execution."""
 
     id: str
     session_id: str

@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Coroutine
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import structlog
+from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from kernel_gateway.errors import (

@@ -7,9 +7,9 @@ import contextlib
 import hashlib
 import uuid
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
 
 import msgspec
+from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from kernel_gateway.errors import (
@@ -49,6 +49,8 @@ from sandcell.models.model import Page
 from sandcell.models.sync import ExecutionSync, Sync
 
 LONGEST_KEY = 255
+MOST_CODE_HERE = 16_384
+"""Characters of code that are stored without the way to the database's thread."""
 
 
 class Executions:
@@ -129,8 +131,7 @@ class Executions:
             live.require_unleased(lease)
         if submission.on_busy == "reject" and (live.running is not None or live.waiting):
             raise SessionBusy("something runs in this session", session_id=session_id)
-        admit = self._admit(live, row, submission, lease=lease, context=context)
-        return await self._background.carry_out(admit, f"submit {row.id}")
+        return await self._admit(live, row, submission, lease=lease, context=context)
 
     async def submit_attached(
         self,
@@ -152,13 +153,12 @@ class Executions:
         self._disk_room.require()
         submission = Submission(code, language=PYTHON if declared is None else declared.language)
         runtime = PYTHON if declared is None else declared.name
-        row = replace(
+        row = msgspec.structs.replace(
             self._check(live.id, submission, runtime, None, author=author, face="jupyter"),
             timeout_seconds=self._settings.attached_timeout_seconds,
             expect_generation=live.sandbox.live_generation if declared is None else None,
         )
-        admit = self._admit(live, row, submission, asked=Asked(request, told))
-        await self._background.carry_out(admit, f"submit {row.id}")
+        await self._admit(live, row, submission, asked=Asked(request, told))
 
     async def wait(self, principal: Principal, session_id: str, execution_id: str) -> Execution:
         """The execution once it has ended; cancelling the wait does not touch it.
@@ -176,7 +176,7 @@ class Executions:
         row = job.row if job is not None else await self._row(principal, session_id, execution_id)
         live = self._registry.find(principal, session_id)
         if live is not None and row.outcome is not None and (late := live.late.pending(execution_id)) is not None:
-            row = replace(row, outcome=with_late(row.outcome, late, self._settings.stored_text_bytes))
+            row = msgspec.structs.replace(row, outcome=with_late(row.outcome, late, self._settings.stored_text_bytes))
         sync = await self._sync(principal, session_id)
         return execution_of(row, sync_status(row, sync, None if job is None else job.answered))
 
@@ -303,12 +303,31 @@ class Executions:
         A row that an idle kernel takes at once is stored as running in the same transaction; not one for a blank
         kernel, whose generation is not known yet.
         """
-        row = replace(row, generation=live.sandbox.generation, sync=submission.sync or live.row.sync)
+        row = msgspec.structs.replace(row, generation=live.sandbox.generation, sync=submission.sync or live.row.sync)
         job = self._queue(live, row, asked, lease, context)
         taken = None if row.clear_context else live.takes_at_once(job)
 
+        def add(connection: Connection) -> None:
+            executions.add(connection, row, begun=taken)
+
+        if submission.on_busy != "interrupt" and len(row.code) <= MOST_CODE_HERE and self._database.run_here(add):
+            job.begun = taken
+            job.mark_stored(stored=True)
+            return execution_of(row)
+        return await self._background.carry_out(self._store(live, job, submission, taken, add), f"submit {row.id}")
+
+    async def _store(
+        self,
+        live: LiveSession,
+        job: Job,
+        submission: Submission,
+        taken: int | None,
+        add: Callable[[Connection], None],
+    ) -> Execution:
+        """Store a job's row where that has to wait, whatever becomes of the caller meanwhile."""
+        row = job.row
         try:
-            await self._database.run(lambda c: executions.add(c, row, begun=taken))
+            await self._database.run(add)
             job.begun = taken
         except BaseException as error:
             live.withdraw(job)

@@ -12,9 +12,9 @@ import shlex
 import weakref
 from base64 import b64encode
 from collections.abc import AsyncGenerator, AsyncIterator
-from dataclasses import replace
 
 import structlog
+from msgspec.structs import replace
 
 from kernel_gateway.errors import (
     GatewayError,

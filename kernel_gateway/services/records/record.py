@@ -43,8 +43,8 @@ MOST_AT_ONCE: Final = 16
 
 Keep = Callable[[str, Sequence[Blob]], Awaitable[None]]
 """Makes files that lie next to a session's notebook durable."""
-Look = Awaitable[dict[str, Any]]
-"""What is found out about an execution once it has ended; becomes part of its provenance."""
+Look = Awaitable[dict[str, Any]] | dict[str, Any]
+"""What is found out about an execution once it has ended, if that takes no waiting at once; part of its provenance."""
 
 
 class Noted(Protocol):
@@ -95,7 +95,13 @@ class Record:
             session.looks.pop(execution_id, None)
             future.cancel()
             raise
-        self._background.spawn(self._look(session_id, future, look), f"look after {execution_id}")
+        found = _begin_look(session_id, look)
+        if isinstance(found, dict):  # after most short executions, to which a task would add much
+            if not future.done():
+                future.set_result(found)
+            self.request(session_id)
+        else:
+            self._background.spawn(self._look(session_id, future, found), f"look after {execution_id}")
 
     def note(
         self, live: Noted, kind: str, text: str, store: Callable[[Connection], None] | None = None
@@ -149,13 +155,12 @@ class Record:
         return self._known.setdefault(session_id, _Session())
 
     async def _look(
-        self, session_id: str, future: asyncio.Future[dict[str, Any]], look: Callable[[], Look] | None
+        self, session_id: str, future: asyncio.Future[dict[str, Any]], look: Awaitable[dict[str, Any]]
     ) -> None:
         found: dict[str, Any] = {}
         try:
-            if look is not None:
-                async with asyncio.timeout(LOOK_SECONDS):
-                    found = await look()
+            async with asyncio.timeout(LOOK_SECONDS):
+                found = await look
         except Exception as error:
             log.warning("not_looked_at", session=session_id, error=repr(error))
         finally:
@@ -216,6 +221,14 @@ class Record:
         for each in found:
             session.looks.pop(each, None)
         return stored
+
+
+def _begin_look(session_id: str, look: Callable[[], Look] | None) -> Look:
+    try:
+        return {} if look is None else look()
+    except Exception as error:
+        log.warning("not_looked_at", session=session_id, error=repr(error))
+        return {}
 
 
 def due(waiting: Sequence[Unrecorded], notes: Sequence[UnrecordedNote]) -> tuple[list[str | int], list[int]]:

@@ -33,7 +33,7 @@ class Entry:
 
     def __post_init__(self) -> None:
         if self.row is not None and self.found:
-            self.row = replace(self.row, provenance={**(self.row.provenance or {}), **self.found})
+            self.row = msgspec.structs.replace(self.row, provenance={**(self.row.provenance or {}), **self.found})
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,9 @@ def _render(entry: Entry, told: str) -> _Rendered:
         msgspec.json.encode(rendered.cells)
     except Exception as error:
         log.error("cell_not_rendered", session=entry.row.session_id, execution=entry.row.id, error=repr(error))
-        rendered = _code(replace(entry.row, outcome=None, provenance=None), "its outcome cannot be shown")
+        rendered = _code(
+            msgspec.structs.replace(entry.row, outcome=None, provenance=None), "its outcome cannot be shown"
+        )
     return rendered
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -67,7 +66,7 @@ def store(connection: Connection, row: ExecutionRow) -> ExecutionRow:
         refused |= {(execution_id, place) for place in left}
         if changed is not outcome:
             executions.set_outcome(connection, execution_id, changed)
-    return replace(row, outcome=_without(row.outcome, refused)) if refused else row
+    return msgspec.structs.replace(row, outcome=_without(row.outcome, refused)) if refused else row
 
 
 def targets(updates: Sequence[StoredUpdate]) -> list[str]:

@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 import structlog
+from msgspec.structs import replace
 
 from kernel_gateway.errors import GatewayError
 from kernel_gateway.services.admission.fair_shares import Share

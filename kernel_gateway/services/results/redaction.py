@@ -6,7 +6,6 @@ that keeps no secrets. A secret of which one half fell to a cut is no longer wha
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -36,7 +35,7 @@ class Redaction:
         if not self.wanted:
             return row
         outcome = None if row.outcome is None else self.outcome(row.outcome)
-        return replace(row, code=self.text(row.code), outcome=outcome)
+        return msgspec.structs.replace(row, code=self.text(row.code), outcome=outcome)
 
     def outcome(self, outcome: StoredOutcome) -> StoredOutcome:
         """The outcome without what the patterns match."""

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -232,7 +232,7 @@ class LateOutputs:
         self._finished.update(row.session_id, row.outcome.updates if row.outcome else (), told=of)
         job = self._finished.find(row.session_id, of)
         if job is not None and job.row.outcome is not None:
-            job.row = replace(job.row, outcome=with_late(job.row.outcome, row.outcome, most))
+            job.row = msgspec.structs.replace(job.row, outcome=with_late(job.row.outcome, row.outcome, most))
             self._finished.keep(job)
         self._live.notebook_stale = True
         self._record.request(row.session_id)
@@ -240,7 +240,7 @@ class LateOutputs:
 
 def _with_origin(row: ExecutionRow, origin: ExecutionRow) -> ExecutionRow:
     number = origin.id if origin.execution_count is None else origin.execution_count
-    return replace(
+    return msgspec.structs.replace(
         row,
         code=f"# late output of cell {number}",
         language=origin.language,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from dataclasses import asdict
 from typing import Any
 
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernels.execution.run_usage import RunUsage
-from workspace_sync.directory.changes import Changes
+from workspace_sync.directory.changes import Changes, Watched
 
 
 def provenance_of(usage: RunUsage | None, environment_digest: str) -> dict[str, Any]:
@@ -17,20 +18,22 @@ def provenance_of(usage: RunUsage | None, environment_digest: str) -> dict[str, 
     return {**used, "environment_digest": environment_digest} if environment_digest else used
 
 
-async def _look_for_changes(live: LiveSession) -> Changes:
-    """The files of the workspace that changed since this was last asked, or since the sandbox began.
+def find_changes(live: LiveSession) -> dict[str, Any] | Awaitable[dict[str, Any]]:
+    """The files of the workspace that changed since this was last asked, as a part of an execution's provenance.
 
-    Called when an execution has ended, before the next one begins. A look bounds itself; the record bounds its wait.
+    Called when an execution has ended, before the next one begins. Where nothing has changed that is known at once.
+    A look bounds itself; the record bounds its wait.
     """
     watched = live.sandbox.watched
     if watched is None:
-        return Changes(unknown="the sandbox is gone")
-    return Changes() if watched.is_quiet() else await asyncio.to_thread(watched.look)
+        return describe_changes(Changes(unknown="the sandbox is gone"))
+    if watched.is_quiet():
+        return describe_changes(Changes())
+    return _look(watched)
 
 
-async def find_changes(live: LiveSession) -> dict[str, Any]:
-    """What is found out about an execution once it has ended, as a part of its provenance."""
-    return describe_changes(await _look_for_changes(live))
+async def _look(watched: Watched) -> dict[str, Any]:
+    return describe_changes(await asyncio.to_thread(watched.look))
 
 
 def describe_changes(changes: Changes) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -48,6 +47,8 @@ from sandcell.models.sync import ExecutionSync
 log = structlog.get_logger(__name__)
 SLACK_SECONDS = 30.0
 LONGEST_PAUSE_SECONDS = 5.0
+MOST_BYTES_HERE = 16_384
+"""Of an execution's events, which are about what its row has: up to so many it is stored on the loop."""
 NO_DISPLAYS: Mapping[str, Sequence[int]] = {}
 NO_UPDATES: Mapping[str, Mapping[str, Any]] = {}
 
@@ -144,7 +145,7 @@ class Worker:
         provenance = provenance_of(usage, sandbox.environment_digest) if row.started else None
         if job.asked is not None and job.asked.request.silent:
             provenance = {**(provenance or {}), "silent": True}
-        return replace(
+        return msgspec.structs.replace(
             row,
             status=status,
             outcome=outcome,
@@ -166,7 +167,7 @@ class Worker:
             return row
         full = await asyncio.to_thread(full_text.finish)
         self._kept_outputs.request_delivery(row.session_id)
-        return replace(row, provenance={**(row.provenance or {}), "full": full})
+        return msgspec.structs.replace(row, provenance={**(row.provenance or {}), "full": full})
 
     async def _commit(
         self, job: Job, row: ExecutionRow, stored: ExecutionRow, displays: Mapping[str, Sequence[int]]
@@ -184,7 +185,9 @@ class Worker:
     def _redact(self, row: ExecutionRow) -> ExecutionRow:
         """The row as it is stored: without what must not be recorded, and then cut to what a record keeps."""
         row = self._redaction.row(row)
-        return replace(row, outcome=trim(row.outcome or StoredOutcome(), self._settings.stored_text_bytes))
+        return msgspec.structs.replace(
+            row, outcome=trim(row.outcome or StoredOutcome(), self._settings.stored_text_bytes)
+        )
 
     async def _answer(self, job: Job, row: ExecutionRow) -> None:
         """End the job for those who wait: now, or once its files are in the store when its session asks for that.
@@ -354,6 +357,8 @@ class Worker:
             if count:
                 sessions.count_execution(connection, row.session_id, row.ended or 0.0)
 
+        if job.log.size_bytes <= MOST_BYTES_HERE and self._database.run_here(store):
+            return None
         pause = 0.1
         while True:
             try:

@@ -5,8 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from typing import Any
 
 import pytest
+import structlog
+
+from kernel_gateway.logs import Lines
+from kernels.log_text import escape, escape_lines
 
 PROGRAM = """
 import logging, sys
@@ -50,3 +55,23 @@ def test_json_lines_hold_the_text_as_it_was() -> None:
     events = [json.loads(line) for line in lines("json")]
     assert [event["event"].split()[0] for event in events] == ["asked_for", "cannot", "request_failed"]
     assert events[0]["path"].startswith("/v1/\x1b]0;owned\x07\r\n")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {},
+        {"status": 200, "milliseconds": 1.25, "principal": None, "path": "/v1/sessions", "method": "POST"},
+        {"words": "two words", "quoted": "it's", "sum": "a=b", "é": "ü", "number": -1},
+        {"path": "/\x1b]0;owned\x07\n", "\u202e": [1, "\n"]},
+        {"exception": "Traceback\n\x1b[31mValueError"},
+    ],
+)
+@pytest.mark.parametrize("level", ["info", "critical"])
+def test_a_line_is_what_structlog_writes(said: dict[str, Any], level: str) -> None:
+    event = {"event": "request", "timestamp": "2026-01-01T00:00:00Z", "level": level, **said}
+    console = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
+    escaped = {escape(key): escape(each) if isinstance(each, str) else each for key, each in event.items()}
+    if "exception" in said:
+        escaped["exception"] = escape_lines(said["exception"])
+    assert Lines(colors=False)(None, level, event) == console(None, level, escaped)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import nbformat
 import pytest
 from sqlalchemy import event
@@ -66,7 +67,7 @@ class Gateway:
 
     async def ends(self, row: ExecutionRow, at: float) -> None:
         outcome = row.outcome or StoredOutcome()
-        ended = ExecutionRow(**{**vars(row), "ended": NOW + at, "outcome": outcome})
+        ended = msgspec.structs.replace(row, ended=NOW + at, outcome=outcome)
         await self.database.run(lambda c: executions.finish(c, ended))
 
     async def noted(self, kind: str, at: float, body: str = "something", generation: int = 2) -> None:
@@ -189,7 +190,7 @@ async def meanwhile(gateway: Gateway) -> None:
     await gateway.noted("generation", 4, "**Kernel generation 2.** out of memory")
     assert await gateway.ids() == ["shell"], "a note of what happened while something runs follows it"
     death = Death("oom", "out of memory")
-    await gateway.ends(ExecutionRow(**{**vars(running), "status": "died", "outcome": StoredOutcome(death=death)}), 5)
+    await gateway.ends(msgspec.structs.replace(running, status="died", outcome=StoredOutcome(death=death)), 5)
     await gateway.ran("after", 6, 7)
     notebook = await gateway.notebook()
     assert [cell["id"] for cell in notebook["cells"]] == ["shell", "long", "death-long", "note-1", "after"]

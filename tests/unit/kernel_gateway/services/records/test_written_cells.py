@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import nbformat
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -99,7 +100,7 @@ def test_every_session_is_a_valid_notebook(rows: list[ExecutionRow | NoteRow]) -
 
 def test_a_row_that_cannot_be_rendered_is_a_cell_that_says_so() -> None:
     row = ExecutionRow("e", "s", "ok", "python", "x = 1", 1, 1.0, None, None, None, 0.0, ended=1.0)
-    row = ExecutionRow(**{**vars(row), "outcome": StoredOutcome(outputs=[{"output_type": "stream", "text": "x"}, 7])})  # type: ignore[list-item]
+    row = msgspec.structs.replace(row, outcome=StoredOutcome(outputs=[{"output_type": "stream", "text": "x"}, 7]))  # type: ignore[list-item]
     (cell,) = json.loads(notebook([row]))["cells"]
     assert (cell["source"], cell["outputs"]) == ("x = 1", [])
     assert cell["metadata"]["sandcell"]["why"] == "its outcome cannot be shown"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from kernel_gateway.services.results import displays
 from kernel_gateway.services.results.displays import Displays, update_outcome

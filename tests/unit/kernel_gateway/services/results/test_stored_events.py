@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kernel_gateway.services.results.stored_events import replay_events
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
