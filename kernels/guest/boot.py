@@ -15,6 +15,7 @@ from .options import Options, parse_options
 from .processes.kernel import Kernel
 from .processes.reaper import Reaper
 from .processes.spawn import harden
+from .without_tls import leave_out
 
 _VERSION = f"python{sys.version_info[0]}.{sys.version_info[1]}"
 
@@ -34,6 +35,7 @@ def main(arguments: list[str]) -> None:
         kernel.start(options.generation)
     except OSError as error:
         kernel.fail(options.generation, f"the kernel could not be started: {error}")
+    leave_out()
     from .server.server import run  # noqa: PLC0415 - importing it is the slow part
 
     gc.freeze()

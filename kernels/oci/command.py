@@ -205,15 +205,14 @@ class OciCommand:
         self.require()
         command = [self.program, "--root", str(self._state_directory), *self.options, *arguments]
         try:
-            status = _run(
-                [*apart.prefix(unmounted=self._unified, image=image, reachable=sources), *command],
-                output,
-                self._deadline_seconds,
+            status = apart.call(
+                lambda: _run(command, output, self._deadline_seconds),
+                unmounted=self._unified,
+                image=image,
+                reachable=sources,
             )
-        except FileNotFoundError:
-            raise RuntimeUnusable(f"{self.program} cannot be started: unshare (util-linux) is missing") from None
-        except OSError as error:  # no process or descriptor is left on the host
-            raise SandboxFailed(f"{self.program} cannot be started: {error.strerror}") from None
+        except OSError as error:  # no process or descriptor is left on the host, or a mount is refused
+            raise SandboxFailed(f"{self.program} {arguments[0]} failed before it was started: {error}") from None
         except subprocess.TimeoutExpired:
             raise SandboxFailed(f"{self.program} {arguments[0]} did not end in {self._deadline_seconds:g} s") from None
         if status != 0:

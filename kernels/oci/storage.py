@@ -7,12 +7,16 @@ tmpfs on which no link is followed, also not by this host: user code can write t
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import os
+import struct
 import subprocess
 import time
 from pathlib import Path
 from typing import Final
 
+from kernels import system_calls
 from kernels.errors import SandboxFailed
 from kernels.oci import egress_sockets
 
@@ -20,6 +24,12 @@ TRANSPORT_BYTES: Final = 1024 * 1024
 """Size of a sandbox's socket directory."""
 
 _COMMAND_SECONDS: Final = 30
+_LOOP_TRIES: Final = 100
+"""Another process may take the free loop device first; then there is another one."""
+_FREE_LOOP, _CONFIGURE_LOOP = 0x4C82, 0x4C0A  # LOOP_CTL_GET_FREE, LOOP_CONFIGURE (Linux 5.8)
+_LOOP_GOES_WITH_MOUNT: Final = 4  # LO_FLAGS_AUTOCLEAR
+_NOSUID, _NODEV, _NOEXEC, _NOSYMFOLLOW, _NOATIME = 0x2, 0x4, 0x8, 0x100, 0x400
+_LAZILY, _NO_FOLLOW = 0x2, 0x8  # MNT_DETACH, UMOUNT_NOFOLLOW
 
 
 def make_image(path: Path, size_bytes: int, owner: int) -> None:
@@ -35,7 +45,34 @@ def make_image(path: Path, size_bytes: int, owner: int) -> None:
 def mount_image(image: Path, directory: Path) -> None:
     """Mount the image by loop; the loop device goes away with the mount."""
     directory.mkdir(mode=0o700, exist_ok=True)
-    _call("mount", "-t", "ext4", "-o", "loop,nosuid,nodev,noatime", str(image), str(directory))
+    try:
+        with image.open("r+b") as file:
+            name, device = _open_loop(file.fileno(), os.fsencode(image))
+            try:  # open until it is mounted, or it would go away at once
+                system_calls.mount(name, str(directory), "ext4", _NOSUID | _NODEV | _NOATIME)
+            finally:
+                os.close(device)
+    except OSError as error:
+        raise SandboxFailed(f"the sandbox's disk cannot be mounted: {error}") from None
+
+
+def _open_loop(file: int, path: bytes) -> tuple[str, int]:
+    """Path and descriptor of a loop device on this file, which goes away with its last use. Raises `OSError`."""
+    information = struct.pack("5Q4I64s112x", 0, 0, 0, 0, 0, 0, 0, 0, _LOOP_GOES_WITH_MOUNT, path[:63])
+    wanted = struct.pack("2I", file, 0) + information + bytes(64)
+    with Path("/dev/loop-control").open("r+b", buffering=0) as control:
+        for _ in range(_LOOP_TRIES):
+            name = f"/dev/loop{fcntl.ioctl(control, _FREE_LOOP)}"
+            device = os.open(name, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                fcntl.ioctl(device, _CONFIGURE_LOOP, wanted)
+            except OSError as error:
+                os.close(device)
+                if error.errno != errno.EBUSY:
+                    raise
+            else:
+                return name, device
+    raise OSError(errno.EBUSY, "no loop device stays free")
 
 
 def make_directories(storage: Path, root: int, user: int) -> None:
@@ -49,8 +86,13 @@ def make_directories(storage: Path, root: int, user: int) -> None:
 
 def mount_transport(directory: Path) -> None:
     """Mount the socket directory, in which only the host's root makes anything."""
-    options = f"size={TRANSPORT_BYTES},nr_inodes=128,mode=0755,uid=0,gid=0,nosuid,nodev,noexec,nosymfollow"
-    _call("mount", "-t", "tmpfs", "-o", options, "sandcell", str(directory))
+    options = f"size={TRANSPORT_BYTES},nr_inodes=128,mode=0755,uid=0,gid=0"
+    try:
+        system_calls.mount(
+            "sandcell", str(directory), "tmpfs", _NOSUID | _NODEV | _NOEXEC | _NOSYMFOLLOW, options.encode()
+        )
+    except OSError as error:
+        raise SandboxFailed(f"the directory of sockets cannot be mounted: {error}") from None
 
 
 def make_socket_directories(transport: Path, root: int, user: int) -> None:
@@ -66,12 +108,20 @@ def unmount(directory: Path, *, deadline_seconds: float = 5) -> None:
     """Unmount; absent is fine. A mount that stays busy is detached, so that it goes when its last user does."""
     give_up = time.monotonic() + deadline_seconds
     while directory.is_mount() and time.monotonic() < give_up:
-        with contextlib.suppress(SandboxFailed):
-            _call("umount", str(directory))
+        with contextlib.suppress(OSError):
+            _unmount(directory, _NO_FOLLOW)
             continue
         time.sleep(0.02)
     if directory.is_mount():
-        _call("umount", "--lazy", str(directory))
+        try:
+            _unmount(directory, _NO_FOLLOW | _LAZILY)
+        except OSError as error:
+            raise SandboxFailed(f"what the sandbox wrote to cannot be unmounted: {error}") from None
+
+
+def _unmount(directory: Path, flags: int) -> None:
+    if system_calls.libc.umount2(os.fsencode(directory), flags) != 0:
+        raise system_calls.failure(f"umount {directory}")
 
 
 def measure_used_bytes(storage: Path) -> tuple[int, int]:

@@ -32,6 +32,17 @@ sys.path[:] = [path for path in sys.path if path != HERE]  # our modules are not
 if os.path.isdir(KERNEL_PACKAGES):
     sys.path.append(KERNEL_PACKAGES)
 
+
+def load(name: str) -> Any:
+    """A module from this directory, which is on no import path, as a value that user code finds nowhere."""
+    spec: Any = importlib.util.spec_from_file_location(f"sandcell_{name}", os.path.join(HERE, f"{name}.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+load("deferred_client").defer()
+
 import zmq
 from ipykernel import kernelapp, zmqshell
 from ipykernel.displayhook import ZMQShellDisplayHook
@@ -39,7 +50,7 @@ from ipykernel.ipkernel import IPythonKernel
 from ipykernel.kernelapp import IPKernelApp
 from ipykernel.zmqshell import ZMQInteractiveShell
 from IPython.core.error import StdinNotImplementedError
-from traitlets import Type
+from traitlets import Type, default
 
 NO_INPUT = (
     "input is not available: this code runs without a person at a keyboard. Put the value into the code, or read it"
@@ -56,15 +67,6 @@ GUARD_SIGNAL = signal.SIGURG
 """The guest's word that memory runs out: not SIGINT, whose handler code and asyncio replace, and one whose default
 harms nobody."""
 GUARD_FILE = "guard.json"
-
-
-def load(name: str) -> Any:
-    """A module from this directory, which is on no import path, as a value that user code finds nowhere."""
-    spec: Any = importlib.util.spec_from_file_location(f"sandcell_{name}", os.path.join(HERE, f"{name}.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
 
 output = load("kernel_output")
 guard = load("memory_guard")
@@ -315,6 +317,13 @@ class KernelApp(IPKernelApp):
 
     A message without a subscriber is gone at once, so no writer waits for a reader that is not there.
     """
+
+    blocking_class = Type(object)
+
+    @default("blocking_class")
+    def _find_blocking_class(self) -> Any:
+        """The class of clients of this kernel; jupyter_client's default would be imported at each start."""
+        return importlib.import_module("jupyter_client").BlockingKernelClient
 
     def _try_bind_socket(self, s: Any, port: int) -> int:
         if s.type in (zmq.PUB, zmq.XPUB):

@@ -27,8 +27,6 @@ from kernels.sandbox import Finding, RuntimeSettings
 
 _TOOLS: Final = {
     "mkfs.ext4": "e2fsprogs",
-    "mount": "mount",
-    "umount": "mount",
     "unshare": "util-linux",
     "setpriv": "util-linux",
 }

@@ -47,6 +47,20 @@ def test_code_finds_the_garbage_collector_at_work(on_kernel: OnKernel) -> None:
     assert outcome.outputs[0]["data"] == {"text/plain": "True"}
 
 
+def test_jupyters_clients_are_imported_by_code_that_asks_for_them(on_kernel: OnKernel) -> None:
+    outcome = run(on_kernel, "import sys; [name for name in sys.modules if 'jupyter_client.manager' in name]")
+    assert outcome.outputs[0]["data"] == {"text/plain": "[]"}
+    outcome = run(
+        on_kernel,
+        "import jupyter_client\n"
+        "assert not hasattr(jupyter_client, 'nothing') and 'run_kernel' in dir(jupyter_client)\n"
+        "from jupyter_client import *\n"
+        "client = get_ipython().kernel.parent.blocking_client()\n"
+        "KernelManager is jupyter_client.manager.KernelManager, type(client).__name__",
+    )
+    assert outcome.outputs[0]["data"] == {"text/plain": "(True, 'BlockingKernelClient')"}, outcome.error
+
+
 def test_events_come_in_order_and_say_what_the_outcome_says(on_kernel: OnKernel) -> None:
     async def scenario(runner: Runner) -> None:
         outcome = await runner.run(

@@ -157,7 +157,7 @@ def test_a_kernel_that_cannot_be_started_has_ended(with_guests: Runner) -> None:
     with_guests(test)
 
 
-def test_the_transport_directory_has_a_part_for_each(with_guests: Runner) -> None:
+def test_a_guest_serves_without_openssl_and_the_transport_directory_has_a_part_for_each(with_guests: Runner) -> None:
     async def test(guests: Guests) -> None:
         guest = await guests.start()
         found = {
@@ -171,6 +171,10 @@ def test_the_transport_directory_has_a_part_for_each(with_guests: Runner) -> Non
             "kernel": (0o700, guest.user),
             "kernel/g1.json": (0o600, guest.user),
         }
+        loaded = Path(f"/proc/{guest.pid}/maps").read_text()
+        assert "libc.so" in loaded
+        assert "libssl" not in loaded
+        assert "libcrypto" not in loaded
         home = guest.directory / "h"
         assert (home / ".link/fonts").read_text() == "prebuilt"
         assert {path.lstat().st_uid for path in home.rglob("*")} == {guest.user}
