@@ -14,7 +14,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterable, Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 from urllib.parse import quote
@@ -23,7 +23,7 @@ import boto3
 import botocore.session
 from botocore.config import Config
 from botocore.handlers import add_expect_header
-from botocore.loaders import JSONFileLoader
+from botocore.loaders import JSONFileLoader, Loader, create_loader
 
 from workspace_sync.errors import ObjectNotFound, StoreError, StoreRefused, StoreUnavailable
 from workspace_sync.store import Ahead, ExactReader, FileSource, Item, StoredObject, Written, check_key
@@ -40,7 +40,15 @@ from workspace_sync.stores.s3.upload import PART_BYTES, Uploads
 
 def strip_documentation(session: Any) -> None:
     """Let this botocore session read its models so; before its first client is made."""
-    session.get_component("data_loader").file_loader = _Models()
+    session.register_component("data_loader", _make_loader(session.get_config_variable("data_path")))
+
+
+@cache
+def _make_loader(data_path: str | None) -> Loader:
+    """One for all sessions of the process, which keeps what it has read: to read it takes a tenth of a second."""
+    loader = create_loader(data_path)
+    loader.file_loader = _Models()
+    return loader
 
 
 class _Models(JSONFileLoader):

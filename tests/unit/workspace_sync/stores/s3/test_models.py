@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+from pathlib import Path
 from typing import Any
 
 import botocore.session
 import pytest
 from botocore.exceptions import UnknownServiceError
 
-from workspace_sync.stores.s3.store import strip_documentation
+from workspace_sync.stores.s3.store import S3Store, strip_documentation
 
 NAMES = [
     ("s3", "service-2"), ("s3", "endpoint-rule-set-1"), ("s3", "paginators-1"), ("sts", "service-2"),
@@ -46,3 +48,17 @@ def test_a_model_that_is_not_there_is_told_as_ever() -> None:
     assert loader.load_data_with_path("endpoints")[0]
     with pytest.raises(UnknownServiceError, match="s3"):
         loader.load_service_model("s3", "no-such-model-1")
+
+
+def test_they_are_read_once_for_all_stores_and_making_a_client_changes_none() -> None:
+    loader = lean().get_component("data_loader")
+    assert lean().get_component("data_loader") is loader
+    before = copy.deepcopy([loader.load_service_model(service, kind) for service, kind in NAMES])
+    S3Store("bucket", endpoint_url="http://127.0.0.1:1", access_key=("id", "secret")).close()
+    assert [loader.load_service_model(service, kind) for service, kind in NAMES] == before
+
+
+def test_models_that_a_user_keeps_elsewhere_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lean()  # what it has read is of the usual places
+    monkeypatch.setenv("AWS_DATA_PATH", str(tmp_path))
+    assert str(tmp_path) in lean().get_component("data_loader").search_paths
