@@ -14,7 +14,6 @@ import dataclasses
 import functools
 import hashlib
 import os
-import shlex
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
@@ -29,35 +28,24 @@ from kernel_gateway.egress.resolver import system_resolve
 from kernel_gateway.egress.session_egress import SessionEgress
 from kernel_gateway.endpoints import parse_endpoints
 from kernel_gateway.environments_file import LONGEST_DESCRIPTION, Declared
+from kernel_gateway.installation.lists import PYPI, Installer
 from kernel_gateway.package_sources import DEBIAN_SOURCES, parse_apt_sources
-from kernel_gateway.server import debian_packages, sandboxes
+from kernel_gateway.server import sandboxes
 from kernel_gateway.server.doctor import own_place
 from kernel_gateway.settings import Settings
-from kernels.environment import Environment, NetworkMode, NetworkPolicy, PackageIndex, Resources
+from kernels.environment import Environment, NetworkMode, NetworkPolicy, Resources
 from kernels.errors import EnvironmentBuildFailed
 from kernels.guest_client.client import GuestClient
+from kernels.images.added_packages import DEBIAN_PACKAGES, PYTHON_PACKAGES
 from kernels.images.layer import Layer, link_root
-from kernels.images.packages import InstalledPackage, canonicalize, read_packages
+from kernels.images.packages import read_packages
 from kernels.oci import environments
 from kernels.sandbox import SandboxInfo, SandboxRuntime, SandboxSpec
 
-PYPI: Final = PackageIndex("https://pypi.org/simple/")
 READY_SECONDS: Final = 120
 INSTALL_SECONDS: Final = 3600
-OUTPUT_BYTES: Final = 64 * 1024
 LONGEST_LINE: Final = 2_000
 _FORMAT: Final = "layer 1"
-_KEPT: Final = ".sandcell/packages"
-_DEBIAN: Final = ".sandcell/debian"
-_WITH_VARIABLES: Final = (
-    f"env --unset=no_proxy --unset=NO_PROXY PATH={debian_packages.PATH} DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8"
-)
-"""Of apt and dpkg, which want root's path; a source at a loopback address of the host is reached like any other."""
-_PROGRAM: Final = Path(debian_packages.__file__)
-_INSTALL: Final = (
-    "{python} -m pip install --no-color --progress-bar=off --compile --constraint=constraints.txt"
-    " --requirement=requirements.txt"
-)
 _PLACES: Final = (
     "{python} -c 'import site, sysconfig as s; print(site.getusersitepackages()); print(s.get_paths()[\"purelib\"])'"
 )
@@ -97,12 +85,16 @@ async def _build(settings: Settings, one: Declared, base: Environment, unfinishe
     layer = Layer(root, settings.storage_mb_max << 20)  # what the sandbox may hold is what the image may get
     async with _sandbox(settings, one, base) as (guest, info):
         workspace, places = Path(info.workspace_directory), dict[str, str]()
+        installer = Installer(guest, base, INSTALL_SECONDS)
         if one.apt:
-            await _install_debian(guest, base, one, settings.apt_sources or DEBIAN_SOURCES, say)
+            failed = ", ".join(await installer.install_debian(one.apt, settings.apt_sources or DEBIAN_SOURCES))
+            if failed:
+                say(f"their scripts insist on being root, and have not run to the end: {failed}"[:LONGEST_LINE])
             # Taken before pip may run what comes with its packages: it has no say in what replaces files of the image.
             await asyncio.to_thread(_take_debian, layer, Path(base.root), root, workspace)
         if one.packages:
-            places = await _install(guest, base, one, before)
+            await installer.install_python(one.packages, before)
+            places = await _find_places(installer)
         say(f"2/2 the files of {base.name}, and what was installed")
         await asyncio.to_thread(_take_python, layer, Path(base.root), root, workspace, places)
     added = sorted(set(read_packages(str(root), base.python)) - set(before))
@@ -127,7 +119,7 @@ def declare(unfinished: Path, one: Declared, base: Environment) -> None:
 
 def _take_debian(layer: Layer, base: Path, root: Path, workspace: Path) -> None:
     link_root(base, root)
-    layer.add(workspace, f"{_DEBIAN}/root", "/", replaces=True)
+    layer.add(workspace, f"{DEBIAN_PACKAGES}/root", "/", replaces=True)
 
 
 def _take_python(layer: Layer, base: Path, root: Path, workspace: Path, places: Mapping[str, str]) -> None:
@@ -137,44 +129,12 @@ def _take_python(layer: Layer, base: Path, root: Path, workspace: Path, places: 
         layer.add(workspace, below, place)
 
 
-async def _install_debian(guest: GuestClient, base: Environment, one: Declared, sources: str, say: Say) -> None:
-    """Have apt and dpkg of the image leave in the workspace what the packages add to it."""
-    await _write(guest, _PROGRAM.name, _PROGRAM.read_text())
-    words = [base.python, "-I", _PROGRAM.name, f"/workspace/{_DEBIAN}", sources, *one.apt]
-    failed = ", ".join((await _run(guest, f"{_WITH_VARIABLES} {shlex.join(words)}")).split())
-    if failed:
-        say(f"their scripts insist on being root, and have not run to the end: {failed}"[:LONGEST_LINE])
-
-
-async def _install(
-    guest: GuestClient, base: Environment, one: Declared, before: tuple[InstalledPackage, ...]
-) -> dict[str, str]:
-    """Install; what is to be taken from the workspace, and where the image keeps such files."""
-    kept = {canonicalize(each.name): each.version for each in before if each.kind == "python"}
-    await _write(guest, "constraints.txt", "".join(f"{name}=={version}\n" for name, version in kept.items()))
-    await _write(guest, "requirements.txt", "\n".join(one.packages))
-    await _run(guest, _INSTALL.format(python=base.python))
-    said = (await _run(guest, _PLACES.format(python=base.python))).split("\n")
-    if len(said) < 2 or not said[0].startswith(f"/workspace/{_KEPT}/"):
+async def _find_places(installer: Installer) -> dict[str, str]:
+    """What is to be taken from the workspace, and where the image keeps such files."""
+    said = (await installer.run(_PLACES.format(python=installer.base.python))).split("\n")
+    if len(said) < 2 or not said[0].startswith(f"/workspace/{PYTHON_PACKAGES}/"):
         raise EnvironmentBuildFailed("the image's Python does not say where it keeps packages")
-    return {said[0].removeprefix("/workspace/"): said[1], f"{_KEPT}/bin": "/usr/local/bin"}
-
-
-async def _write(guest: GuestClient, name: str, text: str) -> None:
-    async def content() -> AsyncIterator[bytes]:
-        yield text.encode()
-
-    await guest.write_file(name, content())
-
-
-async def _run(guest: GuestClient, command: str) -> str:
-    done = await guest.run_command(
-        command, timeout_seconds=INSTALL_SECONDS, output_bytes=OUTPUT_BYTES, merge_output=True
-    )
-    if done.exit_code != 0:
-        why = f"it took longer than {INSTALL_SECONDS} s" if done.timed_out else done.stdout
-        raise EnvironmentBuildFailed(f"the packages could not be installed:\n{why.strip()[-2000:]}")
-    return done.stdout
+    return {said[0].removeprefix("/workspace/"): said[1], f"{PYTHON_PACKAGES}/bin": "/usr/local/bin"}
 
 
 @contextlib.asynccontextmanager

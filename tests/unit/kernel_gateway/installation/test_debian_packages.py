@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kernel_gateway.server import debian_packages
-from kernel_gateway.server.debian_packages import fill_in, is_of_image, main, run
+from kernel_gateway.installation import debian_packages
+from kernel_gateway.installation.debian_packages import fill_in, is_of_image, main, run
 
 RELEASE = 'ID=debian\nVERSION_CODENAME=trixie\nPRETTY_NAME="Debian"\n'
 
