@@ -52,6 +52,7 @@ def check_consistency(settings: Settings) -> Settings:
             raise SettingInvalid(f"{name}: {error}") from None
     _require_sinks(settings)
     _require_modes(settings.made_network_modes)
+    _require_images(settings.added_packages_images)
     _require_uids(settings)
     for default, most in (
         ("execution_timeout_seconds", "execution_timeout_max_seconds"),
@@ -103,6 +104,11 @@ def _require_modes(text: str) -> None:
     modes = text.split(",")
     if not set(modes) <= {"SANDBOX", "PUBLIC"} or len(set(modes)) != len(modes):
         raise SettingInvalid(f"made_network_modes must be SANDBOX, PUBLIC or SANDBOX,PUBLIC, not {text!r}")
+
+
+def _require_images(text: str) -> None:
+    if not re.fullmatch(r"(\*|[A-Za-z0-9][A-Za-z0-9._-]{0,99}(,[A-Za-z0-9][A-Za-z0-9._-]{0,99})*)?", text):
+        raise SettingInvalid("added_packages_images must be names of environments with commas between, or *")
 
 
 def _require_key(settings: Settings) -> None:
@@ -252,6 +258,25 @@ class Settings:
     vcpus_max: float = setting(6.0, "most vCPUs that an environment made by a principal may have", low=0.25, high=1_024)
     made_network_modes: str = setting("SANDBOX,PUBLIC", "networks that environments made by principals may have")
     environments_per_principal: int = setting(100, "environments that one principal may have made", low=0, high=100_000)
+    added_packages_images: str = setting(
+        "", "environments of the host that principals may add packages to, with commas between, or *; empty: none"
+    )
+    added_packages_apt: bool = setting(default=False, help="let principals add Debian packages, too, by apt")
+    added_images: int = setting(
+        100, "images with packages that principals added, of all of them together", low=0, high=100_000
+    )
+    added_images_per_principal: int = setting(
+        10, "environments with packages added that one principal may have", low=0, high=100_000
+    )
+    added_image_bytes: int = setting(
+        2_000 * MEGABYTE, "bytes of what is added to one image", low=1_024, high=1_000_000 * MEGABYTE
+    )
+    added_builds_at_once: int = setting(
+        1, "images with added packages that are built at once; one of each principal", low=1, high=64
+    )
+    added_build_seconds: float = setting(
+        900.0, "time that the build of one image with added packages has", low=1, high=DAY
+    )
     agents_per_principal: int = setting(1_000, "agents that one principal may have", low=0, high=100_000)
     pids: int = setting(512, "processes and threads of a sandbox", low=64, high=32_768)
     service_uid: int = setting(
@@ -502,6 +527,10 @@ class Settings:
     def own_sessions(self) -> int:
         """Live sessions of one principal that has no quota of its own."""
         return self.sessions_per_principal or max(1, self.live_sessions // 10)
+
+    def allows_packages_over(self, image: str) -> bool:
+        """Whether principals may add packages to this environment of the host's."""
+        return self.added_packages_images == "*" or image in self.added_packages_images.split(",")
 
     @property
     def state_path(self) -> Path:

@@ -47,6 +47,7 @@ BOUND_SETTINGS = (
     *("connections", "connections_per_address", "invocations_per_second", "requests_per_second"),
     "failed_authentications_per_second",
     *("environments_per_principal", "agents_per_principal", "datasets_per_workspace"),
+    *("added_images", "added_images_per_principal", "added_builds_at_once", "added_build_seconds"),
     *("files_listed", "transfer_threads", "memory_mb", "storage_mb", "pids", "egress_connections", "egress_requests"),
     *("uploads_per_session", "uploads_per_principal", "upload_kept_seconds"),
     *("audit_records", "audit_files", "replays", "replays_per_principal", "replay_cells"),

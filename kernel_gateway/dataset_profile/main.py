@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     sys.stdout.write(json.dumps(answer(parser.parse_args()), allow_nan=False))
     sys.stdout.flush()
-    # Without the interpreter's own end: PyArrow may still read ahead in a thread, and at times aborts the process in it.
+    # Without the interpreter's own end: PyArrow's thread that reads ahead aborts the process there, once in a while.
     os._exit(0)
 
 

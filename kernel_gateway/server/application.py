@@ -108,7 +108,7 @@ async def _services(settings: Settings, environments: str, runtime: LauncherRunt
     installed = sandboxes.make_catalogue(settings, environments)
     roles = sandboxes.read_roles(settings, environments)
     services = await Services.open(
-        settings, runtime=runtime, store=store, installed=installed, roles=roles, view=runtime.view
+        settings, runtime=runtime, store=store, installed=installed, roles=roles, view=runtime.view, layering=runtime
     )
     try:
         yield services

@@ -1,7 +1,7 @@
 """The data directory: who owns what in it, and that one service at a time uses it. Done by root, before the service.
 
-The directory is root's, and so are `sandboxes/`, `guest/` and `environments/`. `state/` (the database, what waits for
-the store) and the default store belong to the service's user; no other user enters them.
+The directory is root's, and so are `sandboxes/`, `guest/`, `environments/` and `.layers/`. `state/` (the database, what
+waits for the store) and the default store belong to the service's user; no other user enters them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import IO, Final
 
 from kernel_gateway.errors import SettingInvalid, StartRefused
 from kernel_gateway.settings import Settings
+from kernels.images import added_packages
 from workspace_sync.stores import url as store_url
 from workspace_sync.stores.local import INCOMING
 
@@ -45,6 +46,9 @@ def prepare(settings: Settings) -> None:
     try:
         os.chown(data, 0, 0)
         data.chmod(0o711)
+        layers = data / added_packages.NAME
+        layers.mkdir(exist_ok=True)
+        layers.chmod(0o755)
         _give(settings.state_path, uid)
         _move_in(data, settings.state_path, uid)
         if not settings.store:
@@ -64,6 +68,7 @@ def list_places(settings: Settings) -> list[Path]:
     return [
         Path(settings.data_dir),
         settings.environments_path,
+        Path(settings.data_dir) / added_packages.NAME,
         *(place for place, _ in _list_chosen(settings)),
         *chosen,
     ]

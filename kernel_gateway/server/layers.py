@@ -15,8 +15,6 @@ import dataclasses
 import functools
 import hashlib
 import os
-import shlex
-import shutil
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
@@ -31,37 +29,25 @@ from kernel_gateway.egress.resolver import system_resolve
 from kernel_gateway.egress.session_egress import SessionEgress
 from kernel_gateway.endpoints import parse_endpoints
 from kernel_gateway.environments_file import LONGEST_DESCRIPTION, Declared
+from kernel_gateway.installation.lists import PYPI, Installer
 from kernel_gateway.package_sources import DEBIAN_SOURCES, parse_apt_sources
-from kernel_gateway.server import debian_packages, sandboxes
+from kernel_gateway.server import sandboxes
 from kernel_gateway.server.doctor import own_place
 from kernel_gateway.settings import Settings
-from kernels.environment import Environment, NetworkMode, NetworkPolicy, PackageIndex, Resources
+from kernels.environment import Environment, NetworkMode, NetworkPolicy, Resources
 from kernels.errors import EnvironmentBuildFailed
 from kernels.guest_client.client import GuestClient
-from kernels.images import image_setup
+from kernels.images import added_packages
+from kernels.images.added_packages import PYTHON_PACKAGES
 from kernels.images.layer import Layer, link_root
-from kernels.images.packages import InstalledPackage, canonicalize, read_packages
+from kernels.images.packages import read_packages
 from kernels.oci import environments
 from kernels.sandbox import SandboxInfo, SandboxRuntime, SandboxSpec
 
-PYPI: Final = PackageIndex("https://pypi.org/simple/")
 READY_SECONDS: Final = 120
 INSTALL_SECONDS: Final = 3600
-OUTPUT_BYTES: Final = 64 * 1024
 LONGEST_LINE: Final = 2_000
-LONGEST_NOTE: Final = 500
-MOST_NOTES: Final = 100
 _FORMAT: Final = "layer 2"
-_KEPT: Final = ".sandcell/packages"
-_DEBIAN: Final = ".sandcell/debian"
-_VARIABLES: Final = (f"PATH={debian_packages.PATH}", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C.UTF-8", "HOME=/root")
-_WITH_VARIABLES: Final = f"env --unset=no_proxy --unset=NO_PROXY {shlex.join(_VARIABLES)}"
-"""Of apt and dpkg, which want root's path; a source at a loopback address of the host is reached like any other."""
-_PROGRAM: Final = Path(debian_packages.__file__)
-_INSTALL: Final = (
-    "{python} -m pip install --no-color --progress-bar=off --compile --constraint=constraints.txt"
-    " --requirement=requirements.txt"
-)
 _PLACES: Final = (
     "{python} -c 'import site, sysconfig as s; print(site.getusersitepackages()); print(s.get_paths()[\"purelib\"])'"
 )
@@ -101,10 +87,9 @@ def _build(settings: Settings, one: Declared, base: Environment, unfinished: Pat
     if one.apt:
         say(f"fetching {', '.join(one.apt)} in a sandbox of {base.name}")
         archives = unfinished / "archives"
-        archives.mkdir()
         asyncio.run(_fetch_debian(settings, one, base, archives))
         say("installing them in a container without a network, whose root is nobody here")
-        notes = _install_debian(settings, one, base, unfinished)
+        notes = _install_debian(settings, one, base, unfinished, archives)
         for note in notes:
             say(f"a package's script failed, and its work is missing: {note}"[:LONGEST_LINE])
         below = dataclasses.replace(base, root=str(root))
@@ -137,46 +122,35 @@ async def _fetch_debian(settings: Settings, one: Declared, base: Environment, ar
     sources = settings.apt_sources or DEBIAN_SOURCES
     mirrors = NetworkPolicy(NetworkMode.ALLOWLIST, parse_apt_sources(sources))
     async with _sandbox(settings, one, dataclasses.replace(base, network=mirrors, index=None)) as (guest, info):
-        await _write(guest, _PROGRAM.name, _PROGRAM.read_text())
-        words = [base.python, "-I", _PROGRAM.name, "fetch", f"/workspace/{_DEBIAN}", sources, *one.apt]
-        await _run(guest, f"{_WITH_VARIABLES} {shlex.join(words)}")
-        layer, workspace = Layer(archives, settings.storage_mb_max << 20), Path(info.workspace_directory)
-        await asyncio.to_thread(layer.add, workspace, f"{_DEBIAN}/cache/archives", "/")
+        await Installer(guest, base, INSTALL_SECONDS).fetch_debian(one.apt, sources)
+        workspace, most_bytes = Path(info.workspace_directory), settings.storage_mb_max << 20
+        await asyncio.to_thread(added_packages.take_archives, workspace, archives, most_bytes)
 
 
-def _install_debian(settings: Settings, one: Declared, base: Environment, unfinished: Path) -> tuple[str, ...]:
+def _install_debian(
+    settings: Settings, one: Declared, base: Environment, unfinished: Path, archives: Path
+) -> tuple[str, ...]:
     """Install what was fetched; which package's script failed, and why, as the container says."""
-    place, files = unfinished / "setup", unfinished / "archives"
-    shutil.copyfile(_PROGRAM, files / _PROGRAM.name)
     with own_place(Path(settings.data_dir)) as data:
-        program = f"{image_setup.FILES}/{_PROGRAM.name}"
-        said = image_setup.run(
-            image_setup.ImageSetup(
-                base=base.root,
-                root=str(unfinished / "root"),
-                files=str(files),
-                command=(base.python, "-I", "-B", program, "install", image_setup.FILES),
-                variables=_VARIABLES,
-                place=str(place),
-                runtime=one.runtime or settings.runtime,
-                settings=sandboxes.make_runtime_settings(settings, (), place=data),
-                storage_bytes=settings.storage_mb_max << 20,
-                memory_bytes=settings.memory_mb_max << 20,
-                pids=settings.pids,
-                seconds=INSTALL_SECONDS,
-            )
+        container = added_packages.Container(
+            one.runtime or settings.runtime,
+            sandboxes.make_runtime_settings(settings, (), place=data),
+            settings.memory_mb_max << 20,
+            settings.pids,
+            INSTALL_SECONDS,
         )
-    for each in (place, files):
-        environments.remove_tree(each)
-    lines = ("".join(filter(str.isprintable, line))[:LONGEST_NOTE] for line in said.splitlines())
-    return tuple(filter(None, lines))[:MOST_NOTES]
+        return added_packages.install_debian(
+            base, unfinished, archives, container, most_bytes=settings.storage_mb_max << 20
+        )
 
 
 async def _install_python(settings: Settings, one: Declared, below: Environment, root: Path) -> None:
     """Have pip of the image install the packages, and take them into `root`, which may be what they are laid over."""
     reached = dataclasses.replace(below, network=NetworkPolicy(), index=one.index or PYPI)
     async with _sandbox(settings, one, reached) as (guest, info):
-        places = await _install(guest, below, one, read_packages(below.root, below.python))
+        installer = Installer(guest, below, INSTALL_SECONDS)
+        await installer.install_python(one.packages, read_packages(below.root, below.python))
+        places = await _find_places(installer)
         layer = Layer(root, settings.storage_mb_max << 20)  # what the sandbox may hold is what the image may get
         await asyncio.to_thread(_take_python, layer, Path(below.root), root, Path(info.workspace_directory), places)
 
@@ -188,35 +162,12 @@ def _take_python(layer: Layer, base: Path, root: Path, workspace: Path, places: 
         layer.add(workspace, below, place)
 
 
-async def _install(
-    guest: GuestClient, base: Environment, one: Declared, before: tuple[InstalledPackage, ...]
-) -> dict[str, str]:
-    """Install; what is to be taken from the workspace, and where the image keeps such files."""
-    kept = {canonicalize(each.name): each.version for each in before if each.kind == "python"}
-    await _write(guest, "constraints.txt", "".join(f"{name}=={version}\n" for name, version in kept.items()))
-    await _write(guest, "requirements.txt", "\n".join(one.packages))
-    await _run(guest, _INSTALL.format(python=base.python))
-    said = (await _run(guest, _PLACES.format(python=base.python))).split("\n")
-    if len(said) < 2 or not said[0].startswith(f"/workspace/{_KEPT}/"):
+async def _find_places(installer: Installer) -> dict[str, str]:
+    """What is to be taken from the workspace, and where the image keeps such files."""
+    said = (await installer.run(_PLACES.format(python=installer.base.python))).split("\n")
+    if len(said) < 2 or not said[0].startswith(f"/workspace/{PYTHON_PACKAGES}/"):
         raise EnvironmentBuildFailed("the image's Python does not say where it keeps packages")
-    return {said[0].removeprefix("/workspace/"): said[1], f"{_KEPT}/bin": "/usr/local/bin"}
-
-
-async def _write(guest: GuestClient, name: str, text: str) -> None:
-    async def content() -> AsyncIterator[bytes]:
-        yield text.encode()
-
-    await guest.write_file(name, content())
-
-
-async def _run(guest: GuestClient, command: str) -> str:
-    done = await guest.run_command(
-        command, timeout_seconds=INSTALL_SECONDS, output_bytes=OUTPUT_BYTES, merge_output=True
-    )
-    if done.exit_code != 0:
-        why = f"it took longer than {INSTALL_SECONDS} s" if done.timed_out else done.stdout
-        raise EnvironmentBuildFailed(f"the packages could not be installed:\n{why.strip()[-2000:]}")
-    return done.stdout
+    return {said[0].removeprefix("/workspace/"): said[1], f"{PYTHON_PACKAGES}/bin": "/usr/local/bin"}
 
 
 @contextlib.asynccontextmanager

@@ -178,6 +178,8 @@ def _compute_bounds(settings: Settings, oci: RuntimeSettings, environments: Mapp
         vcpus=max(settings.vcpus_max, *(each.vcpus for each in resources)),
         sandboxes=2 * settings.live_sessions + 2 * settings.starts_at_once,
         runtimes=(oci.runtime, *oci.more_runtimes),
+        layers=settings.added_images if settings.added_packages_images else 0,
+        layer_bytes=settings.added_image_bytes,
     )
 
 

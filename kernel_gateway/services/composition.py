@@ -42,6 +42,8 @@ from kernel_gateway.services.environments.egress import Egress
 from kernel_gateway.services.environments.environments import Environments
 from kernel_gateway.services.environments.images import Images
 from kernel_gateway.services.environments.kernelspecs import Kernelspecs
+from kernel_gateway.services.environments.layer_builds import LayerBuilds
+from kernel_gateway.services.environments.layer_sandbox import Layering, LayerSandbox, NoLayering
 from kernel_gateway.services.environments.packages import Packages
 from kernel_gateway.services.executions.commands import Commands, Tasks
 from kernel_gateway.services.executions.executions import Executions
@@ -115,6 +117,7 @@ class Services:
         resolve: Resolve,
         signer: S3Backends | None,
         view: Start | None,
+        layering: Layering | None,
     ) -> None:
         self.settings = settings
         self.clock = clock
@@ -131,6 +134,7 @@ class Services:
         self._build_workspaces()
         self._build_removals()
         self._build_session_builder()
+        self._build_layers(installed, layering or NoLayering())
         self._build_sessions()
         self._build_executions()
         self._build_attachments()
@@ -153,11 +157,13 @@ class Services:
         resolve: Resolve = system_resolve,
         signer: S3Backends | None = None,
         view: Start | None = None,
+        layering: Layering | None = None,
     ) -> Services:
         """Open the database, take up the sandboxes that still run, start the timers.
 
         Sandboxes come from `runtime`. `roles` are those that environments of principals may name. Egress asks `resolve`
-        for addresses and `signer` for the credentials of execution roles. `view` starts processes that make views.
+        for addresses and `signer` for the credentials of execution roles. `view` starts processes that make views,
+        `layering` makes images of what sandboxes have installed.
         """
         services = cls(
             settings,
@@ -169,6 +175,7 @@ class Services:
             resolve=resolve,
             signer=signer,
             view=view,
+            layering=layering,
         )
         try:
             await services._begin()
@@ -217,7 +224,16 @@ class Services:
             memory_room=self._memory_room,
         )
         self.environments = Environments(
-            installed, self.settings, self.database, self.clock, roles, describe_pool=self.pools.describe
+            installed,
+            self.settings,
+            self.database,
+            self.clock,
+            roles,
+            describe_pool=self.pools.describe,
+            # Which is made later, of what stands on environments.
+            find_layer=lambda digest: self.layer_builds.find(digest),  # noqa: PLW0108
+            on_made=lambda row: self.layer_builds.start(row),  # noqa: PLW0108
+            on_deleted=lambda row: self.layer_builds.stop(row),  # noqa: PLW0108
         )
         self.packages = Packages(self.environments)
         self.kernelspecs = Kernelspecs(self.environments)
@@ -365,6 +381,29 @@ class Services:
             registry=self.registry,
             sandboxes=sandboxes,
             kernelspecs=self.kernelspecs,
+        )
+
+    def _build_layers(self, installed: Callable[[], dict[str, Environment]], layering: Layering) -> None:
+        """Images with the packages that principals add."""
+        sandbox = LayerSandbox(
+            settings=self.settings,
+            runtime=self.runtime,
+            layering=layering,
+            egress=self._egress,
+            starting=self._starting,
+            memory_room=self._memory_room,
+            disk_room=self._disk_room,
+            utility_sandboxes=self.utility_sandboxes,
+        )
+        self.layer_builds = LayerBuilds(
+            settings=self.settings,
+            clock=self.clock,
+            database=self.database,
+            audit=self.audit,
+            background=self.background,
+            installed=installed,
+            sandbox=sandbox,
+            layering=layering,
         )
 
     async def _relieve_memory(self, enough: Callable[[], bool]) -> None:
@@ -611,6 +650,7 @@ class Services:
         self.background.spawn(self.upkeep.run(), "upkeep")
         self.background.spawn(self.idle_memory.run(), "idle memory")
         self.background.spawn(self.pools.run(), "pools")
+        self.background.spawn(self.layer_builds.run(), "images with added packages")
 
     @property
     def ready(self) -> bool:

@@ -7,7 +7,7 @@ session and an agent's attachment exclude each other.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from sqlalchemy import Connection, Row, delete, func, insert, select, update
@@ -16,10 +16,24 @@ from kernel_gateway.errors import UnknownEnvironment
 from kernel_gateway.storage.columns import micros, page, seconds, seconds_or_none, to_json
 from kernel_gateway.storage.tables import environments, principals, sessions
 
+BUILDING: Final = "BUILDING"
+BUILT: Final = "READY"
+FAILED: Final = "FAILED"
+
+
+class Added(msgspec.Struct, frozen=True):
+    """Packages that are added to the image, Python's and Debian's."""
+
+    packages: tuple[str, ...] = ()
+    apt: tuple[str, ...] = ()
+
 
 @dataclass(frozen=True)
 class EnvironmentRow:
-    """A made environment as it is stored; `owner` is the name of its principal."""
+    """A made environment as it is stored; `owner` is the name of its principal.
+
+    `build` is the state of the image with the packages that are `added`, `layer` its digest once that is known.
+    """
 
     id: str
     principal_id: str
@@ -36,6 +50,11 @@ class EnvironmentRow:
     created: float
     updated: float
     deleted: float | None = None
+    added: Added | None = None
+    build: str | None = None
+    build_failure: str = ""
+    build_attempts: int = 0
+    layer: str | None = None
 
 
 def add(connection: Connection, row: EnvironmentRow) -> None:
@@ -55,6 +74,8 @@ def add(connection: Connection, row: EnvironmentRow) -> None:
             tags=to_json(row.tags),
             created=micros(row.created),
             updated=micros(row.updated),
+            added=None if row.added is None else to_json(row.added),
+            build=row.build,
         )
     )
 
@@ -63,6 +84,53 @@ def count(connection: Connection, principal_id: str) -> int:
     """How many a principal has."""
     query = select(func.count()).select_from(environments).where(_of(principal_id))
     return int(connection.execute(query).scalar_one())
+
+
+def count_built(connection: Connection, principal_id: str) -> int:
+    """How many of them have packages added to their image, whatever became of that."""
+    query = select(func.count()).select_from(environments).where(_of(principal_id), environments.c.build.is_not(None))
+    return int(connection.execute(query).scalar_one())
+
+
+def list_building(connection: Connection) -> list[EnvironmentRow]:
+    """Those of all principals whose image is still to be built, the oldest first."""
+    query = _rows().where(environments.c.build == BUILDING, environments.c.deleted.is_(None))
+    return [_read_environment(row) for row in connection.execute(query.order_by(environments.c.number))]
+
+
+def list_layers(connection: Connection) -> set[str]:
+    """Digests of the images that environments of any principal have, or are about to have."""
+    query = select(environments.c.layer).where(environments.c.build.in_((BUILDING, BUILT)))
+    return {str(row.layer) for row in connection.execute(query.where(environments.c.deleted.is_(None))) if row.layer}
+
+
+def begin_build(connection: Connection, environment_id: str, layer: str) -> int:
+    """Note that its image, of this digest, is being built; how often that has begun by now, 0 when it is not to be."""
+    row = find_of_anybody(connection, environment_id)
+    if row is None or row.build != BUILDING:
+        return 0
+    attempts = row.build_attempts + 1
+    connection.execute(
+        update(environments)
+        .where(environments.c.id == environment_id)
+        .values(layer=layer, build_attempts=attempts, build_log=None)
+    )
+    return attempts
+
+
+def end_build(connection: Connection, environment_id: str, failure: str, log: str, now: float) -> None:
+    """Its image is built, or, with a `failure`, will not be; `log` is kept. One that is deleted stays as it is."""
+    connection.execute(
+        update(environments)
+        .where(environments.c.id == environment_id, environments.c.deleted.is_(None))
+        .values(build=FAILED if failure else BUILT, build_failure=failure, build_log=log.encode(), updated=micros(now))
+    )
+
+
+def read_log(connection: Connection, environment_id: str) -> str:
+    """What its build said, empty until it has ended."""
+    found = connection.execute(select(environments.c.build_log).where(environments.c.id == environment_id)).scalar()
+    return bytes(found or b"").decode()
 
 
 def find(
@@ -126,7 +194,8 @@ def _of(principal_id: str) -> Any:
 
 
 def _rows() -> Any:
-    return select(environments, principals.c.name.label("owner")).join(
+    columns = (each for each in environments.c if each is not environments.c.build_log)  # which may be long
+    return select(*columns, principals.c.name.label("owner")).join(
         principals, environments.c.principal_id == principals.c.id
     )
 
@@ -148,4 +217,9 @@ def _read_environment(row: Row[Any]) -> EnvironmentRow:
         created=seconds(row.created),
         updated=seconds(row.updated),
         deleted=seconds_or_none(row.deleted),
+        added=None if row.added is None else msgspec.json.decode(row.added, type=Added),
+        build=row.build,
+        build_failure=row.build_failure or "",
+        build_attempts=row.build_attempts or 0,
+        layer=row.layer,
     )

@@ -101,6 +101,12 @@ environments = Table(
     Column("updated", BigInteger, nullable=False),
     Column("deleted", BigInteger),
     Column("vcpus", Float),
+    Column("added", LargeBinary),
+    Column("build", String),
+    Column("build_failure", String),
+    Column("build_attempts", Integer),
+    Column("build_log", LargeBinary),
+    Column("layer", String),
     Index("ix_environments_principal_id_number", "principal_id", "number"),
     Index(
         "uq_environments_name",
@@ -111,8 +117,9 @@ environments = Table(
     ),
 )
 """Environments that principals have made; those of the host and of the environments file are in no table. `tags` is a
-JSON object. `vcpus` is null where they come with the memory. A deleted one stays: sessions that ended long ago name
-it."""
+JSON object. `vcpus` is null where they come with the memory. `added` are the packages of one that has any added to its
+image, as JSON: then `build` is the state of that, and `layer` the digest of the image. A deleted one stays: sessions
+that ended long ago name it."""
 
 agents = Table(
     "agents",

@@ -11,7 +11,7 @@ import sys
 
 from .network.loopback import take_ports
 from .network.netlink import restrain
-from .options import Options, parse_options
+from .options import ADDED_PACKAGES, Options, parse_options
 from .processes.kernel import Kernel
 from .processes.reaper import Reaper
 from .processes.spawn import harden
@@ -59,6 +59,8 @@ def furnish_home(options: Options) -> None:
             site = _make_user_site(options)
             if options.keep_packages:
                 _make_kept_site(options)
+            if options.has_added_packages:
+                os.chown(_add_packages(site), options.user, options.user)
             _configure_uv(options)
             if options.has_index_port:
                 os.chown(_explain_pip(options, site), options.user, options.user)
@@ -80,6 +82,8 @@ def _make_kept_site(options: Options) -> None:
             os.setresuid(options.user, options.user, options.user)
             site = f"{options.user_base}/lib/{_VERSION}/site-packages"
             os.makedirs(site, exist_ok=True)
+            if options.has_added_packages:
+                _add_packages(site)
             if options.has_index_port:
                 _explain_pip(options, site)
         finally:
@@ -105,6 +109,15 @@ def _configure_uv(options: Options) -> None:
         with open(file, "x") as written:
             written.write(f'[pip]\nsystem = true\nprefix = "{options.user_base}"\n')
         os.chown(file, options.user, options.user)
+
+
+def _add_packages(site: str) -> str:
+    """Have the user's programs find the packages that were added to the image, after all others; the new file."""
+    file = f"{site}/sandcell_packages.pth"
+    if not os.path.lexists(file):  # in a workspace it may be there
+        with open(file, "x") as written:
+            written.write(f"{ADDED_PACKAGES}/lib/{_VERSION}/site-packages\n")
+    return file
 
 
 def _explain_pip(options: Options, site: str) -> str:

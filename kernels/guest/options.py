@@ -6,10 +6,13 @@ Parsed by hand: this runs before the first kernel starts, and argparse costs mor
 from __future__ import annotations
 
 import json
+import os
 
 from . import processors
 
 KERNEL_SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+ADDED_PACKAGES = "/opt/sandcell/packages"
+"""Packages that were added to the image for its user's programs. Not for the guest: anybody may have named them."""
 NO_WAY_OUT = "SANDBOX"
 """The network mode in which nothing leaves the sandbox."""
 NETWORK_MODES = (NO_WAY_OUT, "ALLOWLIST", "PUBLIC")
@@ -64,6 +67,11 @@ class Options:
         """Where the user's packages lie: in the home, which goes with the sandbox, or in the workspace."""
         return f"{self.workspace}/.sandcell/packages" if self.keep_packages else f"{self.home}/.local"
 
+    @property
+    def has_added_packages(self) -> bool:
+        """Whether packages were added to the image."""
+        return os.path.isdir(ADDED_PACKAGES)
+
     def egress_socket(self, name: str) -> str:
         """Where the host listens for what leaves the sandbox: `http`, `s3` or `packages`."""
         return f"{self.transport}/egress/{name}.sock"
@@ -72,6 +80,8 @@ class Options:
         """Everything a kernel or a command finds in its environment: what the image sets, and before that our own."""
         image = json.loads(self.variables)
         path = image.pop("PATH", "") or KERNEL_SEARCH_PATH
+        if self.has_added_packages:
+            path = f"{path}:{ADDED_PACKAGES}/bin"
         return {
             "LANG": "C.UTF-8",
             "MPLBACKEND": "module://matplotlib_inline.backend_inline",

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +32,7 @@ from kernels.sandbox import RuntimeSettings
 FILES: Final = bundle.SETUP_FILES
 _LONGEST_SAID: Final = 64 * 1024
 _LONGEST_FAILURE: Final = 2000
+_LOOK_SECONDS: Final = 0.5
 _MORE_SECONDS: Final = 1800
 """To copy what it changed, and to clean up."""
 _OVERLAY: Final = "lowerdir=image,upperdir=changes,workdir=work,redirect_dir=off,metacopy=off,index=off,nosuid,nodev"
@@ -57,8 +59,11 @@ class ImageSetup(msgspec.Struct, frozen=True):
     seconds: int
 
 
-def run(setup: ImageSetup) -> str:
-    """Set an image up; what its program said. Needs root; raises `EnvironmentBuildFailed` with that when it failed."""
+def run(setup: ImageSetup, given_up: Callable[[], bool] = lambda: False) -> str:
+    """Set an image up; what its program said. Needs root; raises `EnvironmentBuildFailed` with that when it failed.
+
+    `given_up` is asked again and again whether this is still wanted.
+    """
     apart = ["unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc", "--"]
     child = subprocess.Popen(
         [*apart, sys.executable, "-m", __name__],
@@ -70,6 +75,9 @@ def run(setup: ImageSetup) -> str:
     with child:
         timer = threading.Timer(setup.seconds + _MORE_SECONDS, child.kill)
         timer.start()
+        ended = threading.Event()
+        looking = threading.Thread(target=_kill_when_given_up, args=(child, given_up, ended))
+        looking.start()
         try:
             if child.stdin is None or child.stdout is None:
                 raise EnvironmentBuildFailed("the process that sets images up has no pipes")
@@ -82,10 +90,19 @@ def run(setup: ImageSetup) -> str:
             raise
         finally:
             timer.cancel()
+            ended.set()
+            looking.join()
     if child.returncode != 0:
         why = said.strip()[-_LONGEST_FAILURE:] or f"it ended with status {child.returncode}"
         raise EnvironmentBuildFailed(f"the packages could not be set up: {why}")
     return said
+
+
+def _kill_when_given_up(child: subprocess.Popen[bytes], given_up: Callable[[], bool], ended: threading.Event) -> None:
+    while not ended.wait(_LOOK_SECONDS):
+        if given_up():
+            child.kill()
+            return
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ import re
 import shutil
 import stat
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -42,10 +43,14 @@ def link_root(base: Path, root: Path) -> None:
 
 
 class Layer:
-    """Adds what a sandbox installed to a root file system of its own: at most `most_bytes` in all, holes counted."""
+    """Adds what a sandbox installed to a root file system of its own: at most `most_bytes` in all, holes counted.
 
-    def __init__(self, root: Path, most_bytes: int) -> None:
+    `given_up` is asked at every file whether this is still wanted.
+    """
+
+    def __init__(self, root: Path, most_bytes: int, given_up: Callable[[], bool] = lambda: False) -> None:
         self._root, self._most_bytes, self._changes = root, most_bytes, False
+        self._given_up = given_up
         self._files, self._bytes = MOST_FILES, most_bytes
 
     def add(self, source: Path, below: str, place: str) -> None:
@@ -93,6 +98,8 @@ class Layer:
         with os.scandir(source) as entries:
             for entry in entries:
                 self._files -= 1
+                if self._given_up():
+                    raise EnvironmentBuildFailed("nobody waits for the image any more")
                 if self._files < 0:
                     raise EnvironmentBuildFailed(f"what was installed are more than {MOST_FILES:,} files")
                 mode = os.stat(entry.name, dir_fd=source, follow_symlinks=False).st_mode

@@ -18,6 +18,8 @@ from typing import Final
 from kernels.images.reading import ImageReader
 
 MOST_PACKAGES: Final = 20_000
+ADDED: Final = "opt/sandcell/packages"
+"""Where packages lie that were added to an image apart from its own: user's programs look there, the guest does not."""
 _MOST_METADATA_BYTES: Final = 64 * 1024
 _MOST_DPKG_BYTES: Final = 16 * 1024 * 1024
 _MOST_PLACES: Final = 64
@@ -72,7 +74,9 @@ def _read_python(image: ImageReader, places: Iterable[str]) -> Iterator[Installe
 
 def _find_places(image: ImageReader, python: str) -> list[str]:
     """Directories, relative to the root, that the interpreter may import packages from."""
-    prefixes = dict.fromkeys(("usr/local", "usr", posixpath.normpath(posixpath.join(python, "../..")).strip("/")))
+    prefixes = dict.fromkeys(
+        (ADDED, "usr/local", "usr", posixpath.normpath(posixpath.join(python, "../..")).strip("/"))
+    )
     found = []
     for prefix in prefixes:
         lib = f"{prefix}/lib" if prefix else "lib"

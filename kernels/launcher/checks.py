@@ -12,6 +12,7 @@ from pathlib import Path
 
 from kernels.environment import Environment, ExecutionRole, NetworkPolicy, PackageIndex, Resources
 from kernels.errors import LauncherRefused, UnknownEnvironment
+from kernels.images import added_packages
 from kernels.launcher.wire import Create, Role
 from kernels.oci import environments
 from kernels.sandbox import SandboxSpec
@@ -19,7 +20,10 @@ from kernels.sandbox import SandboxSpec
 
 @dataclass(frozen=True)
 class Bounds:
-    """The most that one sandbox may get, how many there may be, and the runtimes there are."""
+    """The most that one sandbox may get, how many there may be, and the runtimes there are.
+
+    Also how many images of added packages there may be, and how many bytes the packages of one may have.
+    """
 
     memory_mb: int
     storage_mb: int
@@ -27,13 +31,16 @@ class Bounds:
     vcpus: float
     sandboxes: int
     runtimes: tuple[str, ...]
+    layers: int = 0
+    layer_bytes: int = 0
 
 
 class Checks:
-    """Checks requests against the images in `directory` and the bounds."""
+    """Checks requests against the images in `directory`, those with added packages in `data`, and the bounds."""
 
-    def __init__(self, directory: Path, bounds: Bounds) -> None:
+    def __init__(self, directory: Path, bounds: Bounds, data: Path | None = None) -> None:
         self._directory = directory
+        self._data = data or directory
         self._bounds = bounds
 
     def spec(self, request: Create, *, sandboxes: int) -> SandboxSpec:
@@ -50,12 +57,18 @@ class Checks:
         environment = self._find_environment(request)
         return SandboxSpec(request.sandbox_id, environment, request.generation, request.hostname, request.spare)
 
-    def _find_environment(self, request: Create) -> Environment:
-        built = environments.find(self._directory, request.image, request.digest)
+    def find_image(self, image: str, digest: str) -> Environment:
+        """An image that is root's alone; raises `LauncherRefused` and `UnknownEnvironment`."""
+        directory = self._data if image == added_packages.NAME else self._directory
+        built = environments.find(directory, image, digest)
         root = Path(built.root)
         # Every step of the way, not the last alone: who can write to one of them could put another image in its place.
-        for place in (self._directory, root.parent.parent, root.parent, root.parent / "environment.json", root):
+        for place in (directory, root.parent.parent, root.parent, root.parent / "environment.json", root):
             _require_roots(place)
+        return built
+
+    def _find_environment(self, request: Create) -> Environment:
+        built = self.find_image(request.image, request.digest)
         # What decides what runs comes from root's files; what the service says of it is bounded by `spec` or a policy.
         return Environment(
             name=built.name,

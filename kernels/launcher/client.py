@@ -16,7 +16,9 @@ from typing import Final, Literal, TypeVar
 
 from kernels import errors
 from kernels.cancelling import cancel_all
+from kernels.environment import Environment
 from kernels.errors import DeadlineExceeded, KernelsError, SandboxFailed
+from kernels.images.added_packages import Part
 from kernels.launcher import wire
 from kernels.launcher.packets import Packets, close_all
 from kernels.sandbox import Finding, PagedOut, SandboxInfo, SandboxSpec, SandboxUsage
@@ -25,6 +27,7 @@ A = TypeVar("A", bound=wire.Answer)
 
 _SECONDS: Final = 75.0
 _LONG_SECONDS: Final = 200.0
+_LAY_SECONDS: Final = 620.0
 """A little more than the launcher takes, so that its own answer is the one that is heard."""
 _ERRORS: Final = {
     name: each for name, each in inspect.getmembers(errors, inspect.isclass) if issubclass(each, KernelsError)
@@ -114,6 +117,13 @@ class LauncherRuntime:
     async def view(self, form: Literal["html", "py"]) -> socket.socket:
         """A stream: a notebook in, a view out, made by a process that has nothing else."""
         return socket.socket(fileno=await self._fetch(wire.View(form)))
+
+    async def lay_packages(self, sandbox_id: str, base: Environment, layer: str, part: Part) -> None:
+        made = wire.LayPackages(sandbox_id, base.image, base.digest, layer, part)
+        await self._ask(made, wire.Nothing, _LAY_SECONDS)
+
+    async def remove_layer(self, layer: str) -> None:
+        await self._ask(wire.RemoveLayer(layer), wire.Nothing, _LONG_SECONDS)
 
     async def aclose(self) -> None:
         """Let go of the launcher; sandboxes that still run are left alone."""

@@ -28,6 +28,7 @@ from kernels.errors import KernelsError
 from kernels.launcher.checks import Checks
 from kernels.launcher.ends import await_end
 from kernels.launcher.group import ServiceGroup
+from kernels.launcher.layers import Layers
 from kernels.launcher.outputs import open_outputs
 from kernels.launcher.plan import Confinement, Plan, in_memory, read_back
 from kernels.launcher.server import Server
@@ -69,7 +70,8 @@ class Launcher:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._runtime = open_runtime(plan.oci)
-        self._checks = Checks(Path(plan.environments), plan.bounds)
+        self._checks = Checks(Path(plan.environments), plan.bounds, plan.oci.data_directory)
+        self._layers = Layers(self._runtime, self._checks, plan.oci, plan.bounds)
         # The service's own directories and group, whatever the runtime makes of sandboxes.
         self._places = HostPlaces(plan.oci)
         self._group = ServiceGroup(Cgroups(self._places.cgroup).of_service())
@@ -132,7 +134,7 @@ class Launcher:
         with theirs:
             child = self._child = self._start(theirs)
         viewers = Viewers(self._plan.viewer, start_confined(self._plan.viewer, str(self._group.entrance)))
-        server = Server(self._runtime, self._checks, ours, self._token_file, viewers)
+        server = Server(self._runtime, self._checks, ours, self._token_file, viewers, layers=self._layers)
         serving = asyncio.create_task(server.serve())
         ending = asyncio.create_task(await_end(child))
         try:

@@ -18,6 +18,7 @@ from msgspec import structs
 from kernels.errors import DeadlineExceeded, KernelsError, LauncherRefused
 from kernels.launcher import wire
 from kernels.launcher.checks import Checks
+from kernels.launcher.layers import Layers
 from kernels.launcher.packets import Packet, Packets
 from kernels.launcher.token_file import TokenFile
 from kernels.launcher.viewers import Viewers
@@ -33,6 +34,8 @@ _SECONDS: Final[dict[type[Any], float]] = {
     wire.Destroy: 180.0,
     wire.PageOut: 180.0,
     wire.Check: 120.0,
+    wire.LayPackages: 600.0,
+    wire.RemoveLayer: 180.0,
 }
 _OTHER_SECONDS: Final = 60.0
 
@@ -44,13 +47,21 @@ class Server:
     """Serves one service over one pair of sockets. `answered` counts requests that were carried out."""
 
     def __init__(
-        self, runtime: SandboxRuntime, checks: Checks, end: socket.socket, token_file: TokenFile, viewers: Viewers
+        self,
+        runtime: SandboxRuntime,
+        checks: Checks,
+        end: socket.socket,
+        token_file: TokenFile,
+        viewers: Viewers,
+        *,
+        layers: Layers,
     ) -> None:
         self.answered = 0
         self._runtime = runtime
         self._checks = checks
         self._token_file = token_file
         self._viewers = viewers
+        self._layers = layers
         self._packets = Packets(end)
         self._room = asyncio.Semaphore(MOST_AT_ONCE)
         self._numbers: set[int] = set()
@@ -64,6 +75,8 @@ class Server:
             wire.List: self._list,
             wire.SaveToken: self._save_token,
             wire.View: self._view,
+            wire.LayPackages: self._lay_packages,
+            wire.RemoveLayer: self._remove_layer,
         }
 
     async def serve(self) -> None:
@@ -175,6 +188,14 @@ class Server:
 
     async def _view(self, request: wire.View) -> _Done:
         return wire.Descriptor(), (await self._viewers.start(request.form)).detach()
+
+    async def _lay_packages(self, request: wire.LayPackages) -> _Done:
+        await self._layers.lay(request)
+        return wire.Nothing(), None
+
+    async def _remove_layer(self, request: wire.RemoveLayer) -> _Done:
+        await self._layers.remove(request)
+        return wire.Nothing(), None
 
     async def _save_token(self, request: wire.SaveToken) -> _Done:
         self._token_file.save(request.token)

@@ -25,7 +25,8 @@ LONGEST_MESSAGE: Final = 4096
 
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 SandboxId = Annotated[str, Meta(pattern=rf"^{_UUID}\Z")]
-ImageName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")]
+ImageName = Annotated[str, Meta(pattern=r"^(\.layers|[A-Za-z0-9][A-Za-z0-9._-]{0,99})\Z")]
+"""`.layers` is that of all images that `LayPackages` makes; no other image's name begins with a dot."""
 Digest = Annotated[str, Meta(pattern=r"^sha256:[0-9a-f]{64}\Z")]
 Count = Annotated[int, Meta(ge=1, le=2**31)]
 Generation = Annotated[int, Meta(ge=1, le=99_999_999)]
@@ -189,6 +190,22 @@ class View(_Said, frozen=True):
     form: Literal["html", "py"]
 
 
+class LayPackages(_Said, frozen=True):
+    """Make the image `layer` of the one that the sandbox runs on and of what it has installed in its workspace."""
+
+    sandbox_id: SandboxId
+    image: ImageName
+    digest: Digest
+    layer: Digest
+    part: Literal["python", "debian"]
+
+
+class RemoveLayer(_Said, frozen=True):
+    """Remove such an image, on which no sandbox runs."""
+
+    layer: Digest
+
+
 Verb = (
     Claim | MarkWorkspaceReady | Reopen | Running | Usage | WatchMemory | PageOut | Thaw | Dial | Listen | OpenBeneath
     | Destroy
@@ -196,8 +213,7 @@ Verb = (
 """Requests that the server hands to the runtime as they are."""
 Request = (
     Check | Create | Claim | MarkWorkspaceReady | Reopen | List | Running | Usage | WatchMemory | PageOut | Thaw | Dial
-    | Listen
-    | OpenBeneath | Destroy | SaveToken | View
+    | Listen | OpenBeneath | Destroy | SaveToken | View | LayPackages | RemoveLayer
 )  # fmt: skip
 
 

@@ -30,6 +30,11 @@ class PackageIndex:
     wrong_hashes: set[str] = field(default_factory=set)
     elsewhere: dict[str, str] = field(default_factory=dict)
     visits: list[str] = field(default_factory=list)
+    held: threading.Event = field(default_factory=threading.Event)
+    """Cleared, no request is answered until it is set again."""
+
+    def __post_init__(self) -> None:
+        self.held.set()
 
     @property
     def url(self) -> str:
@@ -99,9 +104,12 @@ def package_index() -> Iterator[PackageIndex]:
         index.port = server.server_address[1]
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1})
         thread.start()
-        yield index
-        server.shutdown()
-        thread.join(120)
+        try:
+            yield index
+        finally:
+            index.held.set()
+            server.shutdown()
+            thread.join(120)
 
 
 def _handler(index: PackageIndex) -> type[BaseHTTPRequestHandler]:
@@ -112,6 +120,7 @@ def _handler(index: PackageIndex) -> type[BaseHTTPRequestHandler]:
 
         def do_GET(self) -> None:
             index.visits.append(self.path)
+            index.held.wait(300)
             words = self.path.removeprefix("/root/").strip("/").split("/")
             if self.headers.get("Authorization") != expected:
                 return self._say(401, "text/plain", b"who are you?")

@@ -52,6 +52,12 @@ Tags = Annotated[
 COMMAND: Final = constrain(pattern=r"^[^\u0000]*[^\s\u0000][^\u0000]*$")
 PRINCIPAL: Final = constrain(pattern="^[A-Za-z0-9][A-Za-z0-9._@-]{0,99}$")
 ENVIRONMENT_NAME: Final = constrain(pattern="^[a-zA-Z][a-zA-Z0-9_]{0,47}$")
+PACKAGES: Final = constrain(maxItems=1_000)
+REQUIREMENT: Final = constrain(
+    maxLength=200,
+    pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9,._-]+\])?((==|~=|!=|<=?|>=?)[A-Za-z0-9.*+!_-]+(,(?!$))?)*$",
+)
+DEBIAN_PACKAGE: Final = constrain(maxLength=200, pattern=r"^[a-z0-9][a-z0-9.+-]*[a-z0-9.+](=[0-9][A-Za-z0-9.+~:-]*)?$")
 ROLE_ARN: Final = constrain(pattern=r"^$|^arn:aws(-[a-z0-9-]{1,30})?:iam::([0-9]{12})?:role/[\u0021-\u007e]{1,2000}$")
 DESCRIPTION: Final = constrain(pattern=r"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]*$")
 MEMORY_MB: Final = constrain(minimum=1_769, maximum=from_setting("memory_mb_max"))

@@ -43,9 +43,11 @@ class PoolInfo(Model):
 class EnvironmentInfo(Model):
     """An environment as callers see it: the host's, which are everybody's, or one that you made.
 
-    Sessions and agents name it by `id`; a host's is its name. `image` is what it is made from. `status` UNAVAILABLE:
-    no session can start from it now, and `failure` says why. The host's have no times and no tags. `pool` is shown to
-    administrators who ask for one environment of the host's that has one.
+    Sessions and agents name it by `id`; a host's is its name. `image` is what it is made from, `packages` and `apt`
+    are added to that. `status` UNAVAILABLE: no session can start from it now, and `failure` says why; BUILDING: its
+    image is being built; FAILED: that came to nothing, and `failure` says why. `build_log` is what the build printed,
+    shown to those who ask for one environment. The host's have no times and no tags. `pool` is shown to administrators
+    who ask for one environment of the host's that has one.
     """
 
     name: str
@@ -60,7 +62,7 @@ class EnvironmentInfo(Model):
     pids: int = 0
     id: str = ""
     kind: Literal["host", "made"] = "host"
-    status: Literal["READY", "UNAVAILABLE", "DELETED"] = "READY"
+    status: Literal["READY", "BUILDING", "FAILED", "UNAVAILABLE", "DELETED"] = "READY"
     failure: str = ""
     languages: list[LanguageInfo] = msgspec.field(default_factory=list)
     role_arn: str = ""
@@ -68,6 +70,9 @@ class EnvironmentInfo(Model):
     created_at: str | None = None
     updated_at: str | None = None
     pool: PoolInfo | None = None
+    packages: list[str] = msgspec.field(default_factory=list)
+    apt: list[str] = msgspec.field(default_factory=list)
+    build_log: str = ""
 
 
 class CreateEnvironment(Model, forbid_unknown_fields=True):
@@ -101,6 +106,16 @@ class CreateEnvironment(Model, forbid_unknown_fields=True):
         str, constraints.ROLE_ARN, msgspec.Meta(max_length=2048, description="counts where the operator declares it")
     ] = ""
     tags: constraints.Tags = msgspec.field(default_factory=dict)
+    packages: Annotated[
+        list[Annotated[str, constraints.REQUIREMENT]],
+        constraints.PACKAGES,
+        msgspec.Meta(description="Python packages that are added to the image, as `humanize` or `tqdm==4.67.1`"),
+    ] = msgspec.field(default_factory=list)
+    apt: Annotated[
+        list[Annotated[str, constraints.DEBIAN_PACKAGE]],
+        constraints.PACKAGES,
+        msgspec.Meta(description="Debian packages that are added to the image, as `gdal-bin`"),
+    ] = msgspec.field(default_factory=list)
 
 
 class PackageInfo(Model):

@@ -33,8 +33,14 @@ def create_environment(
     network: Literal["SANDBOX", "PUBLIC"] | None = None,
     role_arn: str | None = None,
     tags: dict[str, str] | None = None,
+    packages: list[str] | None = None,
+    apt: list[str] | None = None,
 ) -> Operation[EnvironmentInfo]:
-    """Make an environment of your own; sessions and agents name it by its id, or by its name."""
+    """Make an environment of your own; sessions and agents name it by its id, or by its name.
+
+    With `packages` of Python's, or `apt` of Debian's, its `status` is BUILDING until the service has added them to the
+    image, or FAILED, where `failure` says why: see `get_environment`.
+    """
     body = omit_none(
         name=name,
         image=image,
@@ -45,6 +51,8 @@ def create_environment(
         network=network,
         role_arn=role_arn,
         tags=tags,
+        packages=packages,
+        apt=apt,
     )
     return decode((yield from exchange(Ask("POST", ENVIRONMENTS, json=body))), EnvironmentInfo)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -16,6 +16,13 @@ UNKNOWN_TIME = "1970-01-01T00:00:00.000Z"
 """When the system interpreter was created: no time is known, and clients require one."""
 SYSTEM_NAME = "aws_codeinterpreter_v1"
 Status = Literal["CREATING", "CREATE_FAILED", "READY", "DELETING", "DELETE_FAILED", "DELETED"]
+
+
+_STATUS: Final[dict[str, Status]] = {
+    "UNAVAILABLE": "CREATE_FAILED",
+    "FAILED": "CREATE_FAILED",
+    "BUILDING": "CREATING",
+}
 
 
 class Answer(msgspec.Struct, rename="camel", omit_defaults=True):
@@ -178,7 +185,7 @@ def describe_interpreter(info: EnvironmentInfo, identifiers: Identifiers, region
         code_interpreter_arn=identifiers.custom_arn(region, info.id) if custom else make_system_arn(region),
         name=info.name if custom else SYSTEM_NAME,
         description=info.description or UNSET,
-        status="CREATE_FAILED" if info.status == "UNAVAILABLE" else "READY",
+        status=_STATUS.get(info.status, "READY"),
         failure_reason=info.failure or UNSET,
         created_at=created_at,
         last_updated_at=format_time(info.updated_at) if info.updated_at else created_at,

@@ -26,7 +26,7 @@ OPEN = frozenset({"labels", "set", "tags"})
 """Objects whose keys are the caller's; their texts are shown."""
 SHOWN = frozenset(
     {
-        *("accessPointArn", "agent", "agent_id", "agents", "can", "clientToken", "codeInterpreterArn"),
+        *("accessPointArn", "agent", "agent_id", "agents", "apt", "can", "clientToken", "codeInterpreterArn"),
         *("codeInterpreterId", "codeInterpreterIdentifier", "createdAt", "cursor", "description"),
         *("detached_from", "directoryPath", "environment", "environment_id", "error_code", "event"),
         *("executionRoleArn", "execution_id", "fileSystemArn", "id", "image", "image_id", "key_id", "kind"),
@@ -35,7 +35,18 @@ SHOWN = frozenset(
         *("path", "paths", "principal", "remove", "resourceArn", "role_arn", "runtime", "secretArn"),
         *("securityGroups", "sessionId", "session_id", "since", "status", "subnets", "tagKeys", "tag_keys"),
         *("taskId", "taskStatus", "task_id", "token_id", "traceId", "traceParent", "type", "until"),
-        *("continue_session", "encoding", "format", "inputs", "replay_id", "replay_of", "sync", "to", "to_path"),
+        *(
+            "continue_session",
+            "encoding",
+            "format",
+            "inputs",
+            "packages",
+            "replay_id",
+            "replay_of",
+            "sync",
+            "to",
+            "to_path",
+        ),
         *("expires_at", "workspace_id", "scope", "sessions", "sha256", "upload_id"),
         *("codeLanguage", "defaultContainerCategory", "displayName", "engine", "expireTime", "location"),
         *("machineConfig", "operation", "owner", "project", "sandbox", "sandboxEnvironmentTemplate", "snapshot"),

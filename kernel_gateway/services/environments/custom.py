@@ -10,14 +10,16 @@ import dataclasses
 import re
 import secrets
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from kernel_gateway.environments_file import LEAST_VCPUS, ROLE_ARN, DeclaredRole
-from kernel_gateway.errors import InvalidRequest
+from kernel_gateway.errors import Forbidden, InvalidRequest
 from kernel_gateway.identity.principal import Principal
+from kernel_gateway.package_sources import parse_debian, parse_requirements
 from kernel_gateway.settings import Settings, table
-from kernel_gateway.storage.environments import EnvironmentRow
+from kernel_gateway.storage.environments import BUILDING, FAILED, Added, EnvironmentRow
 from kernels.environment import Environment, ExecutionRole, NetworkMode, NetworkPolicy, PoolSize, Resources
+from kernels.errors import UnknownEnvironment
 from kernels.guest.processors import count_there
 from sandcell.models.environments import CreateEnvironment
 
@@ -35,6 +37,15 @@ LEAST = {row.name: int(row.low or 0) for row in table() if row.name in ("memory_
 
 class Unavailable(Exception):
     """An environment cannot be started from now; the message says why."""
+
+
+FindLayer = Callable[[str], Environment]
+"""From a digest to the image with added packages; raises the kernels' UnknownEnvironment."""
+
+
+def find_none(digest: str) -> Environment:
+    """For where there are no such images."""
+    raise UnknownEnvironment(f"no image {digest} is there")
 
 
 def new_row(
@@ -63,14 +74,43 @@ def new_row(
         tags=change_tags({}, body.tags, ()),
         created=now,
         updated=now,
+        added=check_added(body, settings),
+        build=BUILDING if body.packages or body.apt else None,
     )
     if row.role_arn and not ROLE_ARN.fullmatch(row.role_arn):
         raise InvalidRequest("role_arn is written as arn:aws:iam::123456789012:role/NAME", field="role_arn")
     try:
-        build_environment(row, hosts, (), settings)
+        build_environment(dataclasses.replace(row, build=None), hosts, (), settings)
     except Unavailable as error:
         raise InvalidRequest(str(error)) from None
     return row
+
+
+def check_added(body: CreateEnvironment, settings: Settings) -> Added | None:
+    """The packages to add to the image; raises InvalidRequest, and Forbidden where the operator does not let."""
+    if not (body.packages or body.apt):
+        return None
+    if not settings.added_packages_images:
+        raise Forbidden("packages cannot be added to images here: ask the operator, who may set added_packages_images")
+    if not settings.allows_packages_over(body.image):
+        offered = settings.added_packages_images.replace(",", ", ")
+        raise Forbidden(f"packages cannot be added to {body.image!r} here; they can to: {offered}")
+    if body.apt and not settings.added_packages_apt:
+        raise Forbidden("Debian packages cannot be added to images here: ask the operator, who may set it")
+    return Added(
+        _parse_added(body.packages, parse_requirements, "packages"), _parse_added(body.apt, parse_debian, "apt")
+    )
+
+
+def _parse_added(
+    listed: Sequence[str], parse: Callable[[Sequence[str]], tuple[str, ...]], field: str
+) -> tuple[str, ...]:
+    if not listed:
+        return ()
+    try:
+        return tuple(sorted(set(parse(listed))))
+    except ValueError as error:
+        raise InvalidRequest(f"{field}: {error}", field=field) from None
 
 
 def build_environment(
@@ -79,10 +119,12 @@ def build_environment(
     roles: Sequence[DeclaredRole],
     settings: Settings,
     processors: int | None = None,
+    *,
+    find_layer: FindLayer = find_none,
 ) -> Environment:
     """The environment as it is today; raises Unavailable when the host or its settings have it no more.
 
-    `processors` are those of the host, where it is not this one.
+    `processors` are those of the host, where it is not this one. `find_layer` finds images with added packages.
     """
     host = hosts.get(row.image)
     if host is None:
@@ -95,16 +137,35 @@ def build_environment(
     if row.network not in settings.made_network_modes.split(","):
         modes = " and ".join(settings.made_network_modes.split(","))
         raise Unavailable(f"network {row.network} is not for environments made here; those may have {modes}")
+    built = host if row.build is None else _choose_layer(row, settings, find_layer)
     return dataclasses.replace(
         host,
         name=row.id,
-        image=host.image or host.name,
+        root=built.root,
+        digest=built.digest,
+        python=built.python,
+        variables=built.variables,
+        image=built.image or built.name,
         description=row.description,
         resources=make_resources(row, settings, host.resources.pids),
         network=NetworkPolicy(NetworkMode(row.network)),
         role=find_role(row, roles),
         pool=PoolSize(),
     )
+
+
+def _choose_layer(row: EnvironmentRow, settings: Settings, find_layer: FindLayer) -> Environment:
+    """The image with the row's packages; raises Unavailable, also when the operator lets nobody have such any more."""
+    if not settings.allows_packages_over(row.image):
+        raise Unavailable(f"packages cannot be added to {row.image!r} here any more")
+    if row.build == FAILED:
+        raise Unavailable(f"its image could not be built: {row.build_failure}")
+    if row.build == BUILDING:
+        raise Unavailable("its image is still being built: ask again until its status is READY")
+    try:
+        return find_layer(row.layer or "")
+    except UnknownEnvironment:
+        raise Unavailable("its image is not there any more: delete it, and make it again") from None
 
 
 def make_resources(row: EnvironmentRow, settings: Settings, pids: int) -> Resources:

@@ -46,7 +46,10 @@ HOSTS = "host:"
 
 
 class Environments:
-    """`installed` is asked every time, so a newly built environment is there at once."""
+    """`installed` is asked every time, so a newly built environment is there at once.
+
+    `on_made` and `on_deleted` get those whose image is to be built, and all that are not there any more.
+    """
 
     def __init__(
         self,
@@ -57,6 +60,9 @@ class Environments:
         roles: Sequence[DeclaredRole] = (),
         *,
         describe_pool: Callable[[str], PoolInfo | None] = lambda _name: None,
+        find_layer: custom.FindLayer = custom.find_none,
+        on_made: Callable[[EnvironmentRow], None] = lambda _row: None,
+        on_deleted: Callable[[EnvironmentRow], None] = lambda _row: None,
     ) -> None:
         self._installed = installed
         self._settings = settings
@@ -64,6 +70,9 @@ class Environments:
         self._clock = clock
         self._roles = roles
         self._describe_pool = describe_pool
+        self._find_layer = find_layer
+        self._on_made = on_made
+        self._on_deleted = on_deleted
 
     async def find(self, principal_id: str, name: str) -> Environment:
         """The environment of this id, the principal's own of this name, else the host's; its `name` is the id.
@@ -101,11 +110,14 @@ class Environments:
         return name in self._installed()
 
     def find_host(self, info: EnvironmentInfo) -> Environment | None:
-        """The host's environment that one is, or is made from, if the host still has it."""
+        """The host's environment that one is, or is made from, perhaps with more packages, if the host still has it."""
         return self._installed().get(info.image if info.kind == "made" else info.id)
 
     async def create(self, principal: Principal, body: CreateEnvironment) -> EnvironmentInfo:
-        """Make one; raises InvalidRequest, Conflict (the name is taken), QuotaReached."""
+        """Make one; raises InvalidRequest, Conflict (the name is taken), QuotaReached, Forbidden.
+
+        One with packages is BUILDING until its image is built, or that has failed.
+        """
         hosts = self._installed()
         row = custom.new_row(principal, body, hosts, self._settings, self._clock.now())
         if row.name in hosts:
@@ -115,19 +127,33 @@ class Environments:
             most = self._settings.environments_per_principal
             if environments.count(connection, principal.id) >= most:
                 raise QuotaReached(f"you have {most:,} environments, which is the most: delete one", quota=most)
+            if row.build is not None:
+                self._require_build_quota(connection, principal)
             environments.add(connection, row)
 
         try:
             await self._database.run(add)
         except IntegrityError:
             raise Conflict(f"you have an environment {row.name!r} already", name=row.name) from None
+        if row.build is not None:
+            self._on_made(row)
         return self._info(row)
 
+    def _require_build_quota(self, connection: Connection, principal: Principal) -> None:
+        most = self._settings.added_images_per_principal
+        if environments.count_built(connection, principal.id) >= most:
+            raise QuotaReached(
+                f"you have {most:,} environments with packages added, which is the most: delete one", quota=most
+            )
+
     async def get(self, principal: Principal, name: str) -> EnvironmentInfo:
-        """One by its id or name, for administrators with its pool; raises UnknownEnvironment."""
+        """One by its id or name, with its build's log, for administrators its pool; raises UnknownEnvironment."""
         row = await self._row(principal.id, name)
         if row is not None:
-            return self._info(row)
+            info = self._info(row)
+            if row.build is not None:
+                info.build_log = await self._database.run(lambda c: environments.read_log(c, row.id))
+            return info
         info = info_of_host(self._hosts(name), self._settings)
         if principal.admin:  # how much others start is no business of theirs
             info.pool = self._describe_pool(name)
@@ -170,6 +196,7 @@ class Environments:
             environments.remove(connection, row.id, now)
 
         await self._database.run(remove)
+        self._on_deleted(row)
         info = self._info(dataclasses.replace(row, updated=now))
         info.status, info.failure = "DELETED", ""
         return info
@@ -225,7 +252,9 @@ class Environments:
 
     def _build(self, row: EnvironmentRow) -> Environment:
         try:
-            return custom.build_environment(row, self._installed(), self._roles, self._settings)
+            return custom.build_environment(
+                row, self._installed(), self._roles, self._settings, find_layer=self._find_layer
+            )
         except custom.Unavailable as error:
             raise EnvironmentUnavailable(f"the environment {row.id} cannot be started: {error}") from None
 
@@ -236,7 +265,10 @@ class Environments:
         hosts, infos = self._installed(), []
         for row in rows:
             try:
-                stands, failure = custom.build_environment(row, hosts, self._roles, self._settings), ""
+                stands, failure = (
+                    custom.build_environment(row, hosts, self._roles, self._settings, find_layer=self._find_layer),
+                    "",
+                )
             except custom.Unavailable as error:
                 stands, failure = None, str(error)
             infos.append(info_of_made(row, stands, self._settings, failure))

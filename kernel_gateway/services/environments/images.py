@@ -84,7 +84,7 @@ class Images:
                 lambda c, after=after: environments.list_of(c, principal.id, MOST_ROWS, after)  # type: ignore[misc]
             )
             for row in rows:
-                if row.image in hosts:
+                if row.image in hosts and row.build is None:  # with packages it has an image of its own
                     users[hosts[row.image].digest].append(row.id)
             if cursor is None:
                 return users

@@ -7,7 +7,7 @@ from typing import Literal
 from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.environments import custom
 from kernel_gateway.settings import Settings
-from kernel_gateway.storage.environments import EnvironmentRow
+from kernel_gateway.storage.environments import BUILDING, FAILED, EnvironmentRow
 from kernels.environment import Environment, ExecutionRole, NetworkMode, NetworkPolicy
 from kernels.images.kernelspecs import find_runtimes, read_kernelspecs
 from kernels.languages import BUILT_IN, list_runtimes
@@ -60,6 +60,12 @@ def info_of_made(
     info.kind, info.role_arn, info.tags = "made", row.role_arn, row.tags
     info.status, info.failure = "READY" if environment is not None else "UNAVAILABLE", failure
     info.created_at, info.updated_at = rfc3339(row.created), rfc3339(row.updated)
+    if row.added is not None:
+        info.packages, info.apt = list(row.added.packages), list(row.added.apt)
+    if environment is None and row.build == BUILDING:
+        info.status, info.failure = "BUILDING", ""
+    if environment is None and row.build == FAILED:
+        info.status, info.failure = "FAILED", row.build_failure
     return info
 
 

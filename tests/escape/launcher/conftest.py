@@ -28,6 +28,7 @@ from kernel_gateway.viewers import viewer_plan
 from kernels.environment import Environment
 from kernels.launcher import server as serving
 from kernels.launcher.checks import Bounds, Checks
+from kernels.launcher.layers import Layers
 from kernels.launcher.plan import TokenPlan
 from kernels.launcher.server import Server
 from kernels.launcher.token_file import TokenFile
@@ -37,6 +38,8 @@ from kernels.sandbox import RuntimeSettings, SandboxInfo
 
 SERVICE = 1_199_999_999
 MOST_SANDBOXES = 4
+MOST_LAYERS = 1
+LAYER_BYTES = 1_000_000
 WATCHED = ("open", "os.", "shutil.", "subprocess.Popen", "socket.bind", "socket.connect", "ctypes.dlopen", "exec")
 _watching: list[list[tuple[str, Any]]] = []
 
@@ -134,7 +137,16 @@ def directories() -> Iterator[tuple[Path, Path]]:
 
 @pytest.fixture(scope="module")
 def bounds() -> Bounds:
-    return Bounds(memory_mb=2048, storage_mb=512, pids=512, vcpus=2.0, sandboxes=MOST_SANDBOXES, runtimes=("runc",))
+    return Bounds(
+        memory_mb=2048,
+        storage_mb=512,
+        pids=512,
+        vcpus=2.0,
+        sandboxes=MOST_SANDBOXES,
+        runtimes=("runc",),
+        layers=MOST_LAYERS,
+        layer_bytes=LAYER_BYTES,
+    )
 
 
 @pytest.fixture
@@ -149,7 +161,10 @@ def launcher(
     monkeypatch.setattr(serving, "_SEND_SECONDS", 1.0)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     theirs.settimeout(120)
-    runtime = OciRuntime(RuntimeSettings("runc", *directories, service_uid=SERVICE))
+    settings = RuntimeSettings("runc", *directories, service_uid=SERVICE)
+    runtime = OciRuntime(settings)
+    checks = Checks(environments_dir, bounds, directories[0])
+    layers = Layers(runtime, checks, settings, bounds)
     ended = threading.Event()
     token_file = os.open(directories[1] / "client.toml", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     plan = TokenPlan(token_file, 'url = "http://127.0.0.1:1"\ntoken = ', "\n", "")
@@ -157,7 +172,7 @@ def launcher(
     async def serve() -> None:
         viewer = viewer_plan(Settings(), list_installation())
         viewers = Viewers(viewer, start_confined(viewer, ""))
-        await Server(runtime, Checks(environments_dir, bounds), ours, TokenFile(plan), viewers).serve()
+        await Server(runtime, checks, ours, TokenFile(plan), viewers, layers=layers).serve()
         await viewers.aclose()
         held.left = await runtime.list()
         ended.set()

@@ -25,9 +25,10 @@ from kernels.errors import LauncherRefused
 from kernels.launcher import wire
 from kernels.launcher.checks import Bounds, Checks
 from kernels.launcher.server import MOST_AT_ONCE
-from tests.escape.launcher.conftest import MOST_SANDBOXES, SERVICE, Launcher
+from tests.escape.launcher.conftest import MOST_LAYERS, MOST_SANDBOXES, SERVICE, Launcher
 
 ID = "00000000-0000-4000-8000-000000000000"
+DIGEST = "sha256:" + "0" * 64
 DEEP = b"[" * 30_000
 
 
@@ -52,6 +53,13 @@ NO_PACKETS: dict[str, tuple[bytes, str]] = {
     "number as truth": (packet({"type": "Check"}, number=True), "Expected `int`"),
     "a field more": (b'{"number": 1, "request": {"type": "Check"}, "root": true}', "unknown field"),
 }
+
+
+def _lay(**other: Any) -> dict[str, Any]:
+    """A request for an image with packages that would be granted, but for what is `other`."""
+    named = {"sandbox_id": ID, "image": "python", "digest": DIGEST, "layer": DIGEST, "part": "python"}
+    return {"type": "LayPackages", **named, **other}
+
 
 NO_REQUESTS: dict[str, tuple[Any, str]] = {
     "no type": ({}, "missing required field `type`"),
@@ -106,6 +114,14 @@ NO_REQUESTS: dict[str, tuple[Any, str]] = {
         {"type": "OpenBeneath", "sandbox_id": ID, "path": "QUFB" * 5000},
         "length <= 4096",
     ),
+    "an image made of a path": (_lay(layer="../../environments/python"), "matching regex"),
+    "an image made under a name": (_lay(layer="python"), "matching regex"),
+    "an image made over a path": (_lay(image="../environments"), "matching regex"),
+    "an image made over another hidden one": (_lay(image=".lock"), "matching regex"),
+    "another part of a workspace laid": (_lay(part="../.."), "Invalid enum value"),
+    "a place to lay files": (_lay(place="/usr/bin"), "unknown field `place`"),
+    "an image removed by a path": ({"type": "RemoveLayer", "layer": "../sandboxes"}, "matching regex"),
+    "an image removed by its name": ({"type": "RemoveLayer", "layer": DIGEST, "image": "python"}, "unknown field"),
     "a path that is no base64": ({"type": "OpenBeneath", "sandbox_id": ID, "path": "\u2603"}, "base64"),
 }
 
@@ -424,6 +440,31 @@ def test_links_in_a_workspace_lead_the_launcher_nowhere(launcher: Launcher, sand
     assert launcher.ask({"type": "Destroy", "sandbox_id": sandbox})["type"] == "Nothing"
     assert (tmp_path / "precious").read_text() == "precious"
     assert not [path for path in launcher.touched() if path.is_relative_to(tmp_path)]
+
+
+def test_an_image_with_packages_is_made_of_the_sandboxs_own_image_and_of_so_many_alone(
+    launcher: Launcher, sandbox: str, environments_dir: Path
+) -> None:
+    own = {"image": launcher.environment.image, "digest": launcher.environment.digest}
+    refused(launcher.ask(_lay(**own)), "SandboxGone", f"sandbox {ID} is gone")
+    refused(launcher.ask(_lay(sandbox_id=sandbox)), "LauncherRefused", "was made from another image")
+    refused(
+        launcher.ask(_lay(sandbox_id=sandbox, digest=own["digest"], image=".layers")),
+        "UnknownEnvironment",
+        "no image .layers",
+    )
+    others = [launcher.data / ".layers" / f"sha256-{digit * 64}" for digit in "123"[:MOST_LAYERS]]
+    for other in others:
+        other.mkdir(parents=True)
+    refused(launcher.ask(_lay(sandbox_id=sandbox, **own)), "LauncherRefused", "as many as there may be")
+    assert launcher.started() == []
+    assert launcher.ask({"type": "RemoveLayer", "layer": DIGEST})["type"] == "Nothing"
+    allowed = (launcher.data, launcher.run, environments_dir.resolve(), environments_dir)
+    assert [path for path in launcher.touched() if not any(path.is_relative_to(each) for each in allowed)] == []
+    assert all(other.exists() for other in others)
+    for other in others:
+        assert launcher.ask({"type": "RemoveLayer", "layer": f"sha256:{other.name[7:]}"})["type"] == "Nothing"
+        assert not other.exists()
 
 
 def test_a_flood_that_reads_no_answers_ends_the_connection_and_nothing_else(launcher: Launcher) -> None:

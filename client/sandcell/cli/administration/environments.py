@@ -98,6 +98,8 @@ def _image_row(one: ImageInfo) -> tuple[object, ...]:
 @click.option("--network", type=click.Choice(["SANDBOX", "PUBLIC"]), help="What it may reach.  [default: SANDBOX]")
 @click.option("--role-arn", metavar="ARN", help="Its execution role; grants what the operator declares for it.")
 @click.option("--tag", "tags", multiple=True, metavar="KEY=VALUE", help="A tag. May be given more than once.")
+@click.option("--package", "packages", multiple=True, metavar="PACKAGE", help="A Python package to add. Repeatable.")
+@click.option("--apt", multiple=True, metavar="PACKAGE", help="A Debian package to add. Repeatable.")
 @as_json
 @connected
 def create(
@@ -112,11 +114,14 @@ def create(
     network: Literal["SANDBOX", "PUBLIC"] | None,
     role_arn: str | None,
     tags: tuple[str, ...],
+    packages: tuple[str, ...],
+    apt: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Make an environment of your own, NAME, and print its id.
 
-    NAME is a letter and up to 47 letters, digits and underscores.
+    NAME is a letter and up to 47 letters, digits and underscores. With packages the service builds an image first,
+    where its operator allows that: `show` says how far it is.
     """
     made = client.create_environment(
         name,
@@ -128,11 +133,16 @@ def create(
         network=network,
         role_arn=role_arn,
         tags=_tags(tags),
+        packages=[*packages] or None,
+        apt=[*apt] or None,
     )
     if as_json:
         show_json(made)
         return
     click.echo(made.id)
+    if made.status == "BUILDING":
+        say(f"{made.id} is being built; see how far it is: sandcell environments show {made.name}")
+        return
     say(f"made {made.id}; start a session in it: sandcell session new --environment {made.name}")
 
 
@@ -160,6 +170,7 @@ def show(client: Client, *, environment: str, as_json: bool) -> None:
         ("status", one.status if not one.failure else f"{one.status}: {one.failure}"),
         ("description", one.description),
         ("image", one.image),
+        ("packages added", ", ".join((*one.apt, *one.packages))),
         ("runtime", one.runtime),
         ("memory", f"{one.memory_mb:,} MB"),
         ("vCPUs", one.vcpus),
@@ -174,6 +185,8 @@ def show(client: Client, *, environment: str, as_json: bool) -> None:
         ("agents detached", ", ".join(needs.detached_agents)),
     ]
     show_table(("", ""), rows)
+    if one.status == "FAILED" and one.build_log:
+        say(one.build_log)
 
 
 @environments.command("packages")

@@ -54,11 +54,11 @@ ROUTES: Final[tuple[Route, ...]] = (
         create_environment,
         name="createEnvironment",
         event="CreateEnvironment",
-        summary="Make an environment of your own",
+        summary="Make an environment of your own, with packages of your own where the operator lets you",
         result=EnvironmentInfo,
         status=201,
         body=CreateEnvironment,
-        errors=(e.Conflict, e.QuotaReached),
+        errors=(e.Conflict, e.QuotaReached, e.Forbidden),
     ),
     Route(
         "GET",

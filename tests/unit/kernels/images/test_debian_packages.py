@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kernel_gateway.server import debian_packages
-from kernel_gateway.server.debian_packages import fetch, fill_in, find_reason, put_aside, run
+from kernels.images import debian_packages
+from kernels.images.debian_packages import fetch, fill_in, find_reason, put_aside, run
 
 RELEASE = 'ID=debian\nVERSION_CODENAME=trixie\nPRETTY_NAME="Debian"\n'
 

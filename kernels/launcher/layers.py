@@ -1,0 +1,94 @@
+"""Root's half of adding packages to an image: what a sandbox has installed becomes an image over the sandbox's own.
+
+The sandbox has fetched Debian packages, or installed those of Python. Here its files are copied, as hostile as they
+are, into a directory that only this service's sandboxes are made from, one image at a time. What Debian packages run to
+be installed runs in a container without a network, whose root is nobody on the host.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeVar
+
+from kernels.errors import LauncherRefused, SandboxGone
+from kernels.images import added_packages
+from kernels.images.added_packages import Added, Container
+from kernels.images.pruning import find_digests_in_use
+from kernels.launcher.checks import Bounds, Checks
+from kernels.launcher.wire import LayPackages, RemoveLayer
+from kernels.oci.host import findings as host
+from kernels.sandbox import RuntimeSettings, SandboxRuntime
+
+T = TypeVar("T")
+SETUP_SECONDS: Final = 480
+"""For the scripts of Debian packages: less than the whole request has."""
+_ONE: Final = threading.Lock()
+"""Held in threads: making an image changes the umask, which all of them have in common."""
+
+
+class Layers:
+    """Images of added packages below the data directory of `settings`, within `bounds`."""
+
+    def __init__(self, runtime: SandboxRuntime, checks: Checks, settings: RuntimeSettings, bounds: Bounds) -> None:
+        self._runtime = runtime
+        self._checks = checks
+        self._settings = settings
+        self._bounds = bounds
+
+    async def lay(self, request: LayPackages) -> None:
+        """Make the image. Raises `LauncherRefused`, `SandboxGone`, `UnknownEnvironment`, `EnvironmentBuildFailed`."""
+        infos = {info.sandbox_id: info for info in await self._runtime.list()}
+        info = infos.get(request.sandbox_id)
+        if info is None:
+            raise SandboxGone(f"sandbox {request.sandbox_id} is gone")
+        if info.environment_digest != request.digest:
+            raise LauncherRefused("the sandbox was made from another image")
+        base, directory = self._checks.find_image(request.image, request.digest), self._settings.data_directory
+        workspace = Path(info.workspace_directory)
+
+        def lay(given_up: Callable[[], bool]) -> None:
+            self._require_room(request.layer)
+            added = Added(request.part, workspace, self._bounds.layer_bytes, self._make_container(), given_up)
+            added_packages.lay(directory, base, request.layer, added)
+
+        await _in_turn(lay)
+
+    async def remove(self, request: RemoveLayer) -> None:
+        """Remove an image, absent is fine. Raises `LauncherRefused` while a sandbox runs on it."""
+        directory, run = self._settings.data_directory, self._settings.run_directory
+        ours = {info.environment_digest for info in await self._runtime.list()}
+        await _in_turn(
+            lambda _: added_packages.remove(directory, request.layer, lambda: find_digests_in_use(run) | ours)
+        )
+
+    def _make_container(self) -> Container:
+        """Where scripts of Debian packages run: within what one sandbox may have at most."""
+        bounds = self._bounds
+        return Container(self._settings.runtime, self._settings, bounds.memory_mb << 20, bounds.pids, SETUP_SECONDS)
+
+    def _require_room(self, digest: str) -> None:
+        there = added_packages.list_digests(self._settings.data_directory)
+        if digest not in there and len(there) >= self._bounds.layers:
+            raise LauncherRefused(f"there are {len(there)} images of added packages, as many as there may be")
+        host.require_free_space(self._settings.data_directory, self._settings.disk_reserve_bytes)
+
+
+async def _in_turn(work: Callable[[Callable[[], bool]], T]) -> T:
+    """Do it in a thread, alone, to its end. A caller who gives up has it end soon, and waits for that."""
+    given_up = threading.Event()
+
+    def run() -> T:
+        with _ONE:
+            return work(given_up.is_set)
+
+    working = asyncio.create_task(asyncio.to_thread(run))
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        given_up.set()
+        await asyncio.wait([working])  # it asks at every file, and copies no file larger than an image may be
+        working.exception()
+        raise

@@ -1,0 +1,129 @@
+"""Images of added packages on disk: what is taken of a hostile workspace, what is left when that fails, removal."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+
+import pytest
+
+from kernels.environment import Environment
+from kernels.errors import EnvironmentBuildFailed, LauncherRefused, UnknownEnvironment
+from kernels.images import added_packages
+from kernels.images.added_packages import Added, Part
+from kernels.images.packages import read_packages
+
+DIGEST = "sha256:" + "1" * 64
+SITE = "lib/python3.11/site-packages"
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Environment:
+    """A small image, with the directory that the guest's code is bound to."""
+    root = tmp_path / "base/root"
+    (root / "opt/sandcell/guest").mkdir(parents=True)
+    (root / "usr/bin").mkdir(parents=True)
+    (root / "usr/bin/python3").write_text("the image's")
+    return Environment("python", str(root), "sha256:" + "0" * 64, image="python", variables=(("A", "b"),))
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    """What pip of a sandbox has left, and more that is none of its business."""
+    place = tmp_path / "workspace"
+    packages = place / ".sandcell/packages" / SITE
+    (packages / "tiny-1.0.dist-info").mkdir(parents=True)
+    (packages / "tiny-1.0.dist-info/METADATA").write_text("Name: tiny\nVersion: 1.0\n")
+    (packages / "tiny.py").write_text("x = 1")
+    (packages / "away").symlink_to("/etc")
+    os.mkfifo(packages / "fifo")
+    (place / ".sandcell/packages/bin").mkdir()
+    script = place / ".sandcell/packages/bin/tiny"
+    script.write_text("#!/bin/sh")
+    script.chmod(0o6777)
+    (place / "usr/bin").mkdir(parents=True)
+    (place / "usr/bin/python3").write_text("the sandbox's")
+    return place
+
+
+def added(workspace: Path, part: Part = "python", most_bytes: int = 10_000, *, given_up: bool = False) -> Added:
+    return Added(part, workspace, most_bytes, lambda: given_up)
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(os.listdir(directory / ".layers"))  # noqa: PTH208 - names alone
+
+
+def test_packages_get_to_their_own_place_and_nothing_else_of_the_image_changes(
+    base: Environment, workspace: Path, tmp_path: Path
+) -> None:
+    added_packages.lay(tmp_path, base, DIGEST, added(workspace))
+    added_packages.lay(tmp_path, base, DIGEST, added(tmp_path / "not looked at: it is there"))
+    found = added_packages.find(tmp_path, DIGEST)
+    root = Path(found.root)
+    assert (found.image, found.digest, found.python, found.variables) == (
+        ".layers",
+        DIGEST,
+        base.python,
+        base.variables,
+    )
+    assert (root / "usr/bin/python3").samefile(Path(base.root, "usr/bin/python3"))
+    assert (root / "usr/bin/python3").read_text() == "the image's"
+    place = root / "opt/sandcell/packages"
+    assert sorted(os.listdir(place / SITE)) == ["tiny-1.0.dist-info", "tiny.py"]  # noqa: PTH208
+    assert (place / "bin/tiny").stat().st_mode & 0o7777 == 0o755
+    assert [(each.name, each.version) for each in read_packages(found.root, found.python)] == [("tiny", "1.0")]
+    assert added_packages.list_digests(tmp_path) == [DIGEST]
+
+
+@pytest.mark.parametrize("how", ["too large", "given up", "a link for the packages", "a link in the image"])
+def test_what_cannot_be_taken_leaves_nothing(base: Environment, workspace: Path, tmp_path: Path, how: str) -> None:
+    taken = added(workspace, most_bytes=5 if how == "too large" else 10_000, given_up=how == "given up")
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    if how == "a link for the packages":
+        (workspace / ".sandcell").rename(workspace / "moved")
+        (workspace / ".sandcell").symlink_to("moved")
+    if how == "a link in the image":
+        (Path(base.root) / "opt/sandcell/packages").symlink_to(precious)
+    with pytest.raises((EnvironmentBuildFailed, OSError)):
+        added_packages.lay(tmp_path, base, DIGEST, taken)
+    assert names(tmp_path) == [".lock"]
+    assert list(precious.iterdir()) == []
+    with pytest.raises(UnknownEnvironment):
+        added_packages.find(tmp_path, DIGEST)
+
+
+def test_debian_packages_replace_files_of_this_image_alone(base: Environment, workspace: Path, tmp_path: Path) -> None:
+    below = workspace / ".sandcell/debian/root/usr/bin"
+    below.mkdir(parents=True)
+    (below / "python3").write_text("Debian's newer one")
+    added_packages.lay(tmp_path, base, DIGEST, added(workspace, "debian"))
+    found = added_packages.find(tmp_path, DIGEST)
+    assert Path(found.root, "usr/bin/python3").read_text() == "Debian's newer one"
+    assert Path(base.root, "usr/bin/python3").read_text() == "the image's"
+    over = "sha256:" + "2" * 64
+    added_packages.lay(tmp_path, dataclasses.replace(base, root=found.root), over, added(workspace))
+    both = Path(added_packages.find(tmp_path, over).root)
+    assert (both / "usr/bin/python3").read_text() == "Debian's newer one"
+    assert (both / "opt/sandcell/packages" / SITE / "tiny.py").exists()
+
+
+def test_an_image_is_removed_with_what_killed_builds_have_left_unless_a_sandbox_runs_on_it(
+    base: Environment, workspace: Path, tmp_path: Path
+) -> None:
+    added_packages.lay(tmp_path, base, DIGEST, added(workspace))
+    built = DIGEST.replace(":", "-")
+    with pytest.raises(LauncherRefused, match="a sandbox runs on"):
+        added_packages.remove(tmp_path, DIGEST, lambda: {DIGEST})
+    assert added_packages.find(tmp_path, DIGEST)
+    (tmp_path / ".layers" / f".{built}/root").mkdir(parents=True)
+    assert added_packages.list_digests(tmp_path) == [DIGEST]
+    added_packages.remove(tmp_path, DIGEST, set)
+    assert names(tmp_path) == [".lock"]
+    (tmp_path / ".layers" / f".removed-{built}/root").mkdir(parents=True)
+    assert added_packages.list_digests(tmp_path) == [DIGEST]
+    added_packages.remove(tmp_path, DIGEST, set)
+    added_packages.remove(tmp_path, DIGEST, set)
+    assert (names(tmp_path), added_packages.list_digests(tmp_path)) == ([".lock"], [])
