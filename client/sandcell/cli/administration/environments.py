@@ -140,10 +140,9 @@ def create(
         show_json(made)
         return
     click.echo(made.id)
-    if made.status == "BUILDING":
-        say(f"{made.id} is being built; see how far it is: sandcell environments show {made.name}")
-        return
-    say(f"made {made.id}; start a session in it: sandcell session new --environment {made.name}")
+    building = f"{made.id} is being built; see how far it is: sandcell environments show {made.name}"
+    ready = f"made {made.id}; start a session in it: sandcell session new --environment {made.name}"
+    say(building if made.status == "BUILDING" else ready)
 
 
 def _tags(given: tuple[str, ...]) -> dict[str, str]:
