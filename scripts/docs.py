@@ -15,6 +15,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -211,6 +212,7 @@ def not_bounds() -> set[str]:
     return set(tomllib.loads(BOUNDS.read_text())["not_bounds"])
 
 
+@cache  # all modules are parsed for it
 def bounds() -> dict[str, float]:
     """Every bound the code has: settings by name, constants and defaults by module and name."""
     found = {

@@ -10,15 +10,20 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import ssl
 import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
+from typing import Any
 
+import httpx
 import hypothesis
 import pytest
+from httpx._transports import default
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
@@ -35,6 +40,25 @@ UNHURRIED = {"requests_per_second": 100_000, "failed_authentications_per_second"
 # No test passes or fails by how long it takes: the machine may be busy with another.
 hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("untimed")
+
+
+def _read_certificates_once() -> None:
+    """Have httpx read the certificates of all authorities for one client: for each it takes 20 ms, also without TLS."""
+    create = httpx.create_ssl_context
+
+    @cache
+    def read(trust_env: bool, *_places: str | None) -> ssl.SSLContext:
+        return create(trust_env=trust_env)
+
+    def share(verify: Any = True, cert: Any = None, *, trust_env: bool = True) -> ssl.SSLContext:
+        if verify is not True or cert is not None:
+            return create(verify, cert, trust_env)
+        return read(trust_env, *map(os.environ.get, ("SSL_CERT_FILE", "SSL_CERT_DIR")))
+
+    default.create_ssl_context = share
+
+
+_read_certificates_once()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

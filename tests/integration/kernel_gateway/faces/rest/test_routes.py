@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import httpx
 import nbformat
 import pytest
-from openapi_spec_validator import validate
 
+from kernel_gateway.faces.rest import openapi
 from kernel_gateway.faces.rest.route import Route
 from kernel_gateway.faces.rest.table import TABLE
 from tests.running_service import RunningService
@@ -23,9 +23,9 @@ def execute(http: httpx.Client, session_id: str, code: str, **body: object) -> h
     return http.post(f"/v1/sessions/{session_id}/executions", json={"code": code, **body})
 
 
-def test_the_served_document_is_valid(service: RunningService) -> None:
+def test_the_served_document_is_the_one_that_unit_tests_find_valid(service: RunningService) -> None:
     answer = httpx.get(service.url + "/v1/openapi.json", trust_env=False)
-    validate(answer.json())
+    assert answer.json() == json.loads(json.dumps(openapi.describe(TABLE)))
     assert {(m.upper(), p) for p, methods in answer.json()["paths"].items() for m in methods} == {
         (route.method, route.path) for route in TABLE
     }
