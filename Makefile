@@ -83,7 +83,7 @@ format:
 bench: ## the figures of docs/explanation/figures.md, as ratios measured in one run
 	@scripts/install long
 	@$(SUDO) $(SANDCELL) environments build python
-	$(SUDO) .venv/bin/python -m benchmarks
+	$(SUDO) .venv/bin/python -m benchmarks --plot docs/images/live-sessions.png
 
 image: ## the service's image and the kernel image, with podman, docker or buildah
 	scripts/image

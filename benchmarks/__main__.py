@@ -11,6 +11,7 @@ import os
 import platform
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from benchmarks import (
     agentcore,
@@ -25,6 +26,7 @@ from benchmarks import (
     idle_memory,
     layers,
     lazy_start,
+    live_sessions,
     mirror_cost,
     mirroring,
     paged_out,
@@ -43,6 +45,7 @@ BENCHMARKS = {
     "execution": execution.run,
     "idle_memory": idle_memory.run,
     "paged_out": paged_out.run,
+    "live_sessions": live_sessions.run,
     "printed_memory": printed_memory.run,
     "recording": recording.run,
     "attach": attach.run,
@@ -63,6 +66,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--short", action="store_true", help="two rounds of each")
     parser.add_argument("name", nargs="*", choices=[*BENCHMARKS, "all"], default="all")
+    parser.add_argument("--sessions", type=_read_numbers, help="of `live_sessions`, such as 1,10,50")
+    parser.add_argument("--seconds", type=int, help="for which `live_sessions` asks each number of them")
+    parser.add_argument("--plot", type=Path, help="where `live_sessions` writes its plot, a PNG")
     given = parser.parse_args()
     data = Path(os.environ.get("SANDCELL_DATA_DIR", ".sandcell")).absolute()
     cores, memory = os.cpu_count(), os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 30
@@ -80,9 +86,20 @@ def main() -> None:
             service = RunningService(Path(directory), settings)
             service.start()
             try:
-                print(f"{name}: {BENCHMARKS[name](service, data / 'environments', **short)}", flush=True)
+                more = _read_more(given) if name == "live_sessions" else {}
+                print(f"{name}: {BENCHMARKS[name](service, data / 'environments', **{**short, **more})}", flush=True)
             finally:
                 service.stop()
+
+
+def _read_more(given: argparse.Namespace) -> dict[str, Any]:
+    """What only `live_sessions` takes."""
+    more = {"sizes": given.sessions, "rounds": given.seconds, "plot": given.plot}
+    return {name: value for name, value in more.items() if value is not None}
+
+
+def _read_numbers(text: str) -> tuple[int, ...]:
+    return tuple(sorted(int(each) for each in text.split(",")))
 
 
 if __name__ == "__main__":

@@ -16,11 +16,11 @@ SETTLE_SECONDS = 5
 def run(service: RunningService, environments_dir: Path, *, rounds: int = 50) -> str:
     with httpx.Client(base_url=service.url, headers={"Authorization": f"Bearer {service.token}"}, timeout=300) as http:
         _one_session(http, stop=True)
-        before = _private_bytes(service.service_pid)
+        before = read_private_bytes(service.service_pid)
         with ThreadPoolExecutor(4) as threads:
             sessions = list(threads.map(lambda _: _one_session(http, stop=False), range(rounds)))
         time.sleep(SETTLE_SECONDS)
-        after = _private_bytes(service.service_pid)
+        after = read_private_bytes(service.service_pid)
         for session in sessions:
             http.delete(f"/v1/sessions/{session}").raise_for_status()
     each = (after - before) / rounds / 1e6
@@ -38,7 +38,7 @@ def _one_session(http: httpx.Client, *, stop: bool) -> str:
     return session
 
 
-def _private_bytes(pid: int) -> int:
+def read_private_bytes(pid: int) -> int:
     """Private memory of a process (what it alone uses), in bytes."""
     rows = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     return sum(int(row.split()[1]) * 1024 for row in rows if row.startswith(("Private_Clean:", "Private_Dirty:")))

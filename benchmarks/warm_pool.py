@@ -51,12 +51,18 @@ def _one_by_one(environments_dir: Path, rounds: int) -> tuple[float, float, floa
 
 
 def _burst(environments_dir: Path, size: int) -> str:
+    taken = measure_burst(environments_dir, size)
+    return f"{size} at once: median {statistics.median(taken) * 1000:.0f} ms, the last {max(taken) * 1000:.0f} ms"
+
+
+def measure_burst(environments_dir: Path, size: int) -> list[float]:
+    """Seconds from the request to the first result of each of so many sessions, which a pool has ready."""
     with _Warm(environments_dir, size) as service, service.http() as http:
         service.wait_full(http)
         taken = asyncio.run(_create_at_once(service, size))
         hits = http.get("/v1/environments/python").json()["pool"]["hits"]
     assert hits == size, f"{hits} of {size} came from the pool"
-    return f"{size} at once: median {statistics.median(taken) * 1000:.0f} ms, the last {max(taken) * 1000:.0f} ms"
+    return taken
 
 
 async def _create_at_once(service: _Warm, size: int) -> list[float]:

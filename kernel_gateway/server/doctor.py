@@ -56,6 +56,7 @@ async def _run(settings: Settings, *, host_only: bool) -> tuple[Finding, ...]:
         if isinstance(runtime, OciRuntime):  # another runtime's sandboxes may take nothing of this host
             findings.append(host_shares.terminals(settings.live_sessions))
             findings.append(host_shares.process_ids(settings.live_sessions, settings.pids))
+            findings.append(host_shares.kernel_objects(settings.live_sessions, settings.connections))
             findings.append(_check_processors(runtime, settings))
         if not host_only and all(one.ok for one in findings if one.required):
             findings.append(await _try_sandbox(settings))

@@ -159,8 +159,9 @@ class Cgroups:
         What is in swap already may stay there when less is allowed. A kernel that does not count swap allows all.
         """
         if self.unified:
-            with contextlib.suppress(FileNotFoundError):
-                (self._directories(sandbox_id)[0] / "memory.swap.max").write_text(str(most_bytes))
+            file = self._directories(sandbox_id)[0] / "memory.swap.max"
+            with contextlib.suppress(FileNotFoundError), open(file, "w", opener=_open_existing) as opened:
+                opened.write(str(most_bytes))
 
     def reclaim(self, sandbox_id: str, piece_bytes: int) -> bool:
         """Take back memory of the sandbox's group that can be had, a piece of it where the kernel has v2's way.
@@ -322,6 +323,11 @@ def _beside(group: str) -> str:
 
 def _within(mount: Path, group: str) -> Path:
     return mount / group.lstrip("/")
+
+
+def _open_existing(path: str, flags: int) -> int:
+    """Without O_CREAT: of a file that it does not have the kernel would say that it is forbidden to make it."""
+    return os.open(path, flags & ~os.O_CREAT)
 
 
 def _remove_directory(directory: Path) -> bool:

@@ -44,7 +44,7 @@ class MemoryRoom:
     @asynccontextmanager
     async def start(self) -> AsyncIterator[None]:
         """For as long as a sandbox starts: what it will take counts as taken. Raises NoMemory."""
-        if self._turn.locked() or not self.has_room():
+        if self._waiting or not self.has_room():  # what is made for those who wait is not for a newcomer
             await self._make_room()
         else:
             self._take()

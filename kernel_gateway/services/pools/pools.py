@@ -217,9 +217,12 @@ class Pools:
         sandbox_id = str(uuid.uuid4())
         self._held.add(sandbox_id)  # before it exists: the sweep must not take it for nobody's
         pool.starting += 1
+        promise = contextlib.ExitStack()  # from now on: the next one that is chosen must not count on the same room
+        promise.enter_context(self._memory_room.start_spare())
         start = self._background.spawn(self._start(pool, pool.environment, sandbox_id), f"pool sandbox {sandbox_id}")
         self._starts.add(start)
         start.add_done_callback(lambda done: self._end_start(pool, done))
+        start.add_done_callback(lambda _: promise.close())
 
     def _end_start(self, pool: Pool, start: asyncio.Task[None]) -> None:
         pool.starting -= 1
@@ -229,8 +232,7 @@ class Pools:
     async def _start(self, pool: Pool, environment: Environment, sandbox_id: str) -> None:
         began = time.monotonic()
         try:
-            with self._memory_room.start_spare():
-                spare = await self._launch(pool, environment, sandbox_id)
+            spare = await self._launch(pool, environment, sandbox_id)
         except BaseException as error:
             self._held.discard(sandbox_id)
             if not isinstance(error, KernelsError | OSError | TimeoutError):

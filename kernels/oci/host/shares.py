@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import functools
+import resource
 import subprocess
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +25,22 @@ SEND_TIMESTAMPS: Final = "net.core.tstamp_allow_data"
 _QUESTION_SECONDS: Final = 10
 _HIGHEST_PID: Final = 4_194_304
 _NETWORK_NAMESPACE: Final = 0x40000000  # CLONE_NEWNET
+
+
+SERVICE_DESCRIPTORS: Final = 16
+"""Of the service, for one session: its kernel's channels, connections to its guest, the watch on its workspace."""
+MOUNTS: Final = 3
+"""In the launcher's mount namespace, for one sandbox: its disk, its sockets, its workspace as the service sees it."""
+_FOR_EACH: Final = {
+    "fs.mount-max": MOUNTS,
+    "kernel.keys.root_maxkeys": 1,
+    **dict.fromkeys(
+        (f"user.max_{kind}_namespaces" for kind in ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")), 2
+    ),
+}
+"""What a sandbox takes of settings of the kernel; of namespaces there may be two while a sandbox is being made."""
+_OTHERS: Final = 1_000
+"""Of each of these, for all else that the host does."""
 
 
 @functools.cache
@@ -133,6 +151,25 @@ def process_ids(sessions: int, processes: int) -> Finding:
     enough = min(wanted, _HIGHEST_PID)
     remedy = f"for {sessions:,} sessions: sysctl kernel.pid_max={_HIGHEST_PID} kernel.threads-max={enough}"
     return Finding("process ids", ok=True, detail=detail, remedy="" if most >= enough else remedy)
+
+
+def kernel_objects(sessions: int, connections: int, read: Callable[[str], int] | None = None) -> Finding:
+    """Whether the kernel's settings and the limit of open files are enough for so many sessions and connections."""
+    read = read or _number
+    limits = {name: read(name) for name in _FOR_EACH}
+    room = {name: (most - _OTHERS) // _FOR_EACH[name] for name, most in limits.items() if most}  # 0: it has no such
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[1] if read is _number else read("files")
+    room["files"] = (files - connections - _OTHERS) // SERVICE_DESCRIPTORS
+    detail = f"namespaces, mounts, keys and open files for {max(min(room.values()), 0):,} sessions"
+    small = [name for name in _FOR_EACH if room.get(name, sessions) < sessions]
+    remedies = (
+        [f"sysctl {' '.join(f'{name}={sessions * _FOR_EACH[name] + _OTHERS}' for name in small)}"] if small else []
+    )
+    if room["files"] < sessions:
+        wanted = sessions * SERVICE_DESCRIPTORS + connections + _OTHERS
+        remedies.append(f"a limit of {wanted:,} open files (LimitNOFILE= of systemd, ulimit -Hn)")
+    remedy = f"for {sessions:,} sessions: {'; '.join(remedies)}" if remedies else ""
+    return Finding("kernel objects", ok=True, detail=detail, remedy=remedy)
 
 
 def _place(name: str) -> Path:

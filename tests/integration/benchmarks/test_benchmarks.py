@@ -44,6 +44,14 @@ def test_the_agentcore_face_bears_fifty_sessions_and_ninety_megabytes(environmen
     assert _printed(*names, environments_dir=environments_dir, timeout=1100) == ["machine", *names]
 
 
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+def test_a_thousand_sessions_answer_for_ten_minutes(environments_dir: Path) -> None:
+    """With a DataFrame each, thirty executions a second; the benchmark fails past its bounds."""
+    given = ["--sessions", "1000", "--seconds", "600", "live_sessions"]
+    assert _printed(*given, environments_dir=environments_dir, timeout=7000) == ["machine", "live_sessions"]
+
+
 def _printed(*arguments: str, environments_dir: Path, timeout: int) -> list[str]:
     """The first word of every line that begins a benchmark's figures, among what a service logs on a slow machine."""
     done = subprocess.run(

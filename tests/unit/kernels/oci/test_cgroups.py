@@ -155,6 +155,9 @@ def test_v2_counts_and_gives_back_what_only_swap_can_take(tmp_path: Path) -> Non
     write(group / "memory.stat", "anon 11\nfile 100\nshmem 22\n")
     assert groups.held_bytes("a") == 33
     groups.allow_swap("a", 5)
+    assert not (group / "memory.swap.max").exists(), "a kernel that does not count swap has no such file"
+    write(group / "memory.swap.max", "max\n")
+    groups.allow_swap("a", 5)
     assert (group / "memory.swap.max").read_text() == "5"
     assert groups.reclaim("a", 7)
     assert (group / "memory.reclaim").read_text() == "7"

@@ -82,3 +82,18 @@ def test_a_quota_that_leaves_a_sandbox_less_is_told_with_its_group(tmp_path: Pat
     assert "0.50 vCPUs in place of 1.16" in less.detail
     assert less.detail.endswith(str(tmp_path / "system.slice"))
     assert "CPUQuota=" in less.remedy
+
+
+def test_settings_that_are_too_small_for_the_sessions_are_named_with_what_they_should_be() -> None:
+    def read(name: str) -> int:
+        return {"files": 1_024, "user.max_net_namespaces": 2_999, "kernel.keys.root_maxkeys": 0}.get(name, 1_000_000)
+
+    found = host_shares.kernel_objects(1_000, 24, read)
+    assert (found.ok, found.detail) == (True, "namespaces, mounts, keys and open files for 0 sessions")
+    assert found.remedy == (
+        "for 1,000 sessions: sysctl user.max_net_namespaces=3000;"
+        " a limit of 17,024 open files (LimitNOFILE= of systemd, ulimit -Hn)"
+    )
+    enough = host_shares.kernel_objects(1_000, 24, lambda name: read(name) + 100_000)
+    assert (enough.remedy, enough.detail.endswith("for 6,250 sessions")) == ("", True)
+    assert "sessions" in host_shares.kernel_objects(1, 1).detail
