@@ -85,6 +85,7 @@ class Options:
         return {
             "LANG": "C.UTF-8",
             "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+            "ARROW_DEFAULT_MEMORY_POOL": "system",  # PyArrow's own takes 4 MB when pandas is imported
             **image,
             "HOME": self.home,
             "USER": "user",

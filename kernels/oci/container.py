@@ -20,6 +20,8 @@ LOOP_NODES: Final = 4096
 """Loop devices that sandboxes can use, one each; as many as there are uid ranges by default."""
 
 _LOOP_MAJOR: Final = 7
+_LOOP_CONTROL: Final = (10, 237)
+"""The device that gives out free loop devices, by its fixed numbers."""
 _SERVICE_GROUP: Final = "service"
 
 
@@ -40,6 +42,8 @@ def main(arguments: list[str]) -> None:
 def make_loop_nodes(devices: Path) -> None:
     """Make the nodes of loop devices that do not exist yet: the kernel adds devices on demand, but not to our /dev."""
     with contextlib.suppress(PermissionError):
+        if not (devices / "loop-control").exists():
+            os.mknod(devices / "loop-control", stat.S_IFCHR | 0o600, os.makedev(*_LOOP_CONTROL))
         for number in range(LOOP_NODES):
             node = devices / f"loop{number}"
             if not node.exists():

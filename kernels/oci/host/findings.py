@@ -197,7 +197,7 @@ def _loop_mounts() -> Finding:
 
 def _links_refused() -> Finding:
     """Whether a mount can refuse to follow links; without it user code could point our sockets elsewhere."""
-    remedy = "use Linux 5.10 and util-linux 2.36 or newer"
+    remedy = "use Linux 5.10 or newer"
     with tempfile.TemporaryDirectory() as name:
         target = Path(name, "mount")
         target.mkdir()

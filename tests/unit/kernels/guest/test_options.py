@@ -64,7 +64,7 @@ S3 = {
 def test_nothing_of_the_guest_s_own_environment_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET", "x")
     assert set(parse_options([]).make_environment()) == {
-        "HOME", "USER", "LANG", "PATH", "MPLBACKEND",
+        "HOME", "USER", "LANG", "PATH", "MPLBACKEND", "ARROW_DEFAULT_MEMORY_POOL",
         "PIP_DISABLE_PIP_VERSION_CHECK", "PIP_BREAK_SYSTEM_PACKAGES", "PIP_RETRIES", "UV_HTTP_RETRIES",
         *VARIABLES, *INDEX, *PROXIES, *DIRECT,
     }  # fmt: skip

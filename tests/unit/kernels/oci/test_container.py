@@ -47,6 +47,7 @@ def test_loop_nodes_are_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     container.make_loop_nodes(tmp_path)
     container.make_loop_nodes(tmp_path)
     assert {path.name: os.major(path.stat().st_rdev) for path in tmp_path.iterdir()} == {
+        "loop-control": 10,
         "loop0": 7,
         "loop1": 0,
         "loop2": 7,
