@@ -29,7 +29,7 @@ from sandcell.exits import REFUSED
 from workspace_sync import WorkspaceSyncError
 
 Run = Callable[[Settings, str, LauncherRuntime, list[socket.socket], Starter], Awaitable[None]]
-COLLECT_AFTER: Final = 10_000
+COLLECT_AFTER: Final = 5_000
 """Objects made, less those freed, until the collector looks at the young ones."""
 _PR_SET_DUMPABLE: Final = 4
 
