@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Protocol
 
 from kernel_gateway.storage.columns import micros
 from sandcell.models.model import timestamp
 
+_MOST_SHOWN = 256
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -31,8 +33,12 @@ class SystemClock:
         await asyncio.sleep(seconds)
 
 
+@lru_cache(_MOST_SHOWN)
 def rfc3339(moment: float) -> str:
-    """An epoch time as the models carry it: the microsecond that the tables hold, by whatever clock it was read."""
+    """An epoch time as the models carry it: the microsecond that the tables hold, by whatever clock it was read.
+
+    An answer, its events and its record say the same few times again.
+    """
     return timestamp(_EPOCH + timedelta(microseconds=micros(moment)))
 
 

@@ -89,13 +89,13 @@ class Database:
             return False
         if self._shared is None or not self._shared.idle:
             return False
+        self._here += 1
         try:
-            if not self._here:
+            if self._here == 1:
                 _set_waiting(kept, waits=False)
-            self._here += 1
             with kept.begin():
                 query(kept)
-        except (DBAPIError, sqlite3.Error):
+        except Exception:  # whatever it is, the thread finds it again, and who waits for that is told
             return False
         return True
 

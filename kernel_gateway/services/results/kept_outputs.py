@@ -52,7 +52,8 @@ class FullText:
         self._kept = kept
         self._session_id = session_id
         self._clear_on_next = False
-        self._streams = {name: _Stream(kept, session_id) for name in STREAMS}
+        self._streams: dict[str, _Stream] = {}
+        """By name, those that have had text: most executions print nothing."""
 
     def take(self, event: Event) -> bool:
         """Take an event in; says whether it is for others too."""
@@ -63,7 +64,7 @@ class FullText:
             if self._clear_on_next:
                 self._clear(wait=False)
             if event.kind in ("stream", "beyond"):
-                self._streams[data["name"]].take(data.get("text", ""), data.get("size", 0))
+                self._find_stream(data["name"]).take(data.get("text", ""), data.get("size", 0))
         return event.kind != "beyond"
 
     @property
@@ -74,8 +75,8 @@ class FullText:
     def finish(self) -> list[dict[str, Any]]:
         """Blocking: what the execution's cell says of texts that are kept, or could not be."""
         told = []
-        for name, stream in self._streams.items():
-            about = stream.finish()
+        for name in STREAMS:
+            about = self._streams[name].finish() if name in self._streams else None
             if about is not None:
                 told.append({"stream": name, **about})
         return told
@@ -89,7 +90,13 @@ class FullText:
         self._clear_on_next = wait
         if not wait:
             self.discard()
-            self._streams = {name: _Stream(self._kept, self._session_id) for name in STREAMS}
+            self._streams = {}
+
+    def _find_stream(self, name: str) -> _Stream:
+        found = self._streams.get(name)
+        if found is None:
+            found = self._streams[name] = _Stream(self._kept, self._session_id)
+        return found
 
 
 class _Stream:

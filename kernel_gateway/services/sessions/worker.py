@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import msgspec
 import structlog
+from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from kernel_gateway.errors import DatabaseUnavailable, GatewayError, GenerationMismatch, NoSpace, translate, translated
@@ -48,7 +48,7 @@ log = structlog.get_logger(__name__)
 SLACK_SECONDS = 30.0
 LONGEST_PAUSE_SECONDS = 5.0
 MOST_BYTES_HERE = 16_384
-"""Of an execution's events, which are about what its row has: up to so many it is stored on the loop."""
+"""Of an execution's code and events, which are about what its row has: up to so many it is stored on the loop."""
 NO_DISPLAYS: Mapping[str, Sequence[int]] = {}
 NO_UPDATES: Mapping[str, Mapping[str, Any]] = {}
 
@@ -116,7 +116,7 @@ class Worker:
         if job.has_ended:  # the session's end may have come first, with an end of its own: one end is stored
             return
         if updates:
-            outcome = msgspec.structs.replace(outcome, updates=self._live.displays.updates(job.row.generation, updates))
+            outcome = replace(outcome, updates=self._live.displays.updates(job.row.generation, updates))
         await self._live.memory.settle()
         row = self._final_row(job, status, outcome, usage, execution_count=execution_count)
         row = await self._add_full_text(job, row)
@@ -145,7 +145,7 @@ class Worker:
         provenance = provenance_of(usage, sandbox.environment_digest) if row.started else None
         if job.asked is not None and job.asked.request.silent:
             provenance = {**(provenance or {}), "silent": True}
-        return msgspec.structs.replace(
+        return replace(
             row,
             status=status,
             outcome=outcome,
@@ -167,7 +167,7 @@ class Worker:
             return row
         full = await asyncio.to_thread(full_text.finish)
         self._kept_outputs.request_delivery(row.session_id)
-        return msgspec.structs.replace(row, provenance={**(row.provenance or {}), "full": full})
+        return replace(row, provenance={**(row.provenance or {}), "full": full})
 
     async def _commit(
         self, job: Job, row: ExecutionRow, stored: ExecutionRow, displays: Mapping[str, Sequence[int]]
@@ -185,9 +185,7 @@ class Worker:
     def _redact(self, row: ExecutionRow) -> ExecutionRow:
         """The row as it is stored: without what must not be recorded, and then cut to what a record keeps."""
         row = self._redaction.row(row)
-        return msgspec.structs.replace(
-            row, outcome=trim(row.outcome or StoredOutcome(), self._settings.stored_text_bytes)
-        )
+        return replace(row, outcome=trim(row.outcome or StoredOutcome(), self._settings.stored_text_bytes))
 
     async def _answer(self, job: Job, row: ExecutionRow) -> None:
         """End the job for those who wait: now, or once its files are in the store when its session asks for that.
@@ -357,7 +355,7 @@ class Worker:
             if count:
                 sessions.count_execution(connection, row.session_id, row.ended or 0.0)
 
-        if job.log.size_bytes <= MOST_BYTES_HERE and self._database.run_here(store):
+        if _is_short(job, row) and self._database.run_here(store):
             return None
         pause = 0.1
         while True:
@@ -368,6 +366,12 @@ class Worker:
                 job.trouble(error)
                 await self._clock.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+
+def _is_short(job: Job, row: ExecutionRow) -> bool:
+    """Whether the row is written in no time: it is small, and changes no other execution's, which may be large."""
+    small = job.log.is_whole and len(row.code) + job.log.size_bytes <= MOST_BYTES_HERE
+    return small and not (row.outcome and row.outcome.updates)
 
 
 async def _run(
