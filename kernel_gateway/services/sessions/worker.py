@@ -100,6 +100,7 @@ class Worker:
                 await self._record_internal_error(job, error)
             finally:
                 self._live.running = None
+                self._live.variables.note_end(job)
 
     async def finish(
         self,
@@ -224,6 +225,8 @@ class Worker:
             self._live.require_context(job)
             if job.row.clear_context:
                 await _clear(job, kernel)
+            else:
+                await self._live.variables.restore(kernel)
             await self._enter(job, kernel)
             now = self._clock.now()
             # Durable before the code goes out, so that no restart of the service runs it twice. Where the kernel was

@@ -135,6 +135,7 @@ def test_a_cell_that_awaits_is_cancelled(on_session: OnSession) -> None:
     on_session(test)
 
 
+@pytest.mark.long
 def test_pages_of_files_do_not_count(on_session: OnSession) -> None:
     async def test(gateway: Gateway, session: Session) -> None:
         code = """
