@@ -28,6 +28,7 @@ from kernels.environment import (
     Endpoint,
     Environment,
     ExecutionRole,
+    MemoryLevels,
     NetworkMode,
     NetworkPolicy,
     PackageIndex,
@@ -44,6 +45,7 @@ LONGEST_PREFIX_BYTES = 512
 KEYS = (
     *("image", "description", "runtime", "memory_mb", "storage_mb", "pids", "vcpus"),
     *("network", "allow", "role", "index_url", "keep_packages", "packages", "apt", "figures", "warm"),
+    *("memory_warn_percent", "memory_guard_percent"),
 )
 FIGURES = ("files", "blocks")
 WARM_KEYS = ("least", "most")
@@ -79,6 +81,7 @@ class Declared:
     packages: tuple[str, ...] = ()
     apt: tuple[str, ...] = ()
     pool: PoolSize = field(default_factory=PoolSize)
+    memory_levels: MemoryLevels = field(default_factory=MemoryLevels)
 
     @property
     def is_layer(self) -> bool:
@@ -188,13 +191,17 @@ def apply_declared(
     built: Mapping[str, Environment],
     defaults: Resources,
     larger: Mapping[str, Resources] | None = None,
+    levels: MemoryLevels | None = None,
 ) -> dict[str, Environment]:
     """The environments there are: those declared whose image is built, and every other built image as it is.
 
-    Those that are not declared have the default resources, or those that `larger` has for them.
+    Those that are not declared have the default resources, or those that `larger` has for them, and these `levels`.
     """
-    more = larger or {}
-    found = {name: dataclasses.replace(one, resources=more.get(name, defaults)) for name, one in built.items()}
+    more, usual = larger or {}, levels or MemoryLevels()
+    found = {
+        name: dataclasses.replace(one, resources=more.get(name, defaults), memory_levels=usual)
+        for name, one in built.items()
+    }
     for name, one in declared.items():
         found.pop(name, None)
         if one.built_image in built:
@@ -216,6 +223,7 @@ def _make_environment(one: Declared, image: Environment) -> Environment:
         keep_packages=one.keep_packages,
         figures=one.figures,
         pool=one.pool,
+        memory_levels=one.memory_levels,
     )
 
 
@@ -338,6 +346,10 @@ def _read_environment(name: str, values: Any, settings: Settings, source: str, p
         packages=_read_packages(one, name, "packages", parse_requirements),
         apt=_read_packages(one, name, "apt", parse_debian),
         pool=_read_pool(one, f"{where} warm"),
+        memory_levels=MemoryLevels(
+            one.take_in_range(rows["memory_warn_percent"], settings.memory_warn_percent),
+            one.take_in_range(rows["memory_guard_percent"], settings.memory_guard_percent),
+        ),
     )
 
 

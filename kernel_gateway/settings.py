@@ -235,6 +235,12 @@ class Settings:
     memory_mb: int = setting(
         2_048, "memory of a sandbox; vCPUs are memory / 1,769 MB unless declared", low=1_769, high=10_240
     )
+    memory_warn_percent: int = setting(
+        85, "share of its memory from which a session warns while code runs; 0: never", low=0, high=99
+    )
+    memory_guard_percent: int = setting(
+        95, "share of its memory from which a session interrupts what it runs; 0: never", low=0, high=99
+    )
     storage_mb: int = setting(512, "disk of a sandbox: workspace, home and /tmp together", low=512, high=10_240)
     memory_mb_max: int = setting(
         10_240, "most memory that an environment made by a principal may have", low=1_769, high=10_240

@@ -91,6 +91,19 @@ class Resources:
 
 
 @dataclass(frozen=True)
+class MemoryLevels:
+    """From which shares of its memory a session warns, and interrupts what it runs; 0: it does not."""
+
+    warn_percent: int = 85
+    guard_percent: int = 95
+
+    @property
+    def percents(self) -> tuple[int, ...]:
+        """Those that count."""
+        return tuple(each for each in (self.warn_percent, self.guard_percent) if each)
+
+
+@dataclass(frozen=True)
 class PoolSize:
     """How many sandboxes are kept ready for sessions to come: by what is asked for, between `least` and `most`."""
 
@@ -107,6 +120,7 @@ class Environment:
     `image` names the built image; `runtime` the OCI runtime, empty for the service's own; `variables` are what the
     image sets in the environment of its programs. `figures` says how plots are shown to programs that take text: as
     `files` or as image `blocks`. `pool` says how many sandboxes are started before a session asks for one.
+    `memory_levels` say what happens before memory runs out.
     """
 
     name: str
@@ -124,3 +138,4 @@ class Environment:
     figures: str = "files"
     variables: tuple[tuple[str, str], ...] = ()
     pool: PoolSize = PoolSize()
+    memory_levels: MemoryLevels = MemoryLevels()

@@ -87,6 +87,8 @@ class SandboxUsage:
     oom_kills: int
     storage_used_bytes: int
     storage_limit_bytes: int
+    memory_held_bytes: int = 0
+    """Of its memory what no file has: what is left of the limit beside it is what code can still get. 0: not known."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +169,16 @@ class SandboxRuntime(Protocol):
         """Counters of a sandbox; raises `SandboxGone`.
 
         Called when a session is shown, after each execution, and to tell why a kernel died (`oom_kills`). It may be a
-        second old, but for `oom_kills` once the kernel is dead.
+        second old, but for `oom_kills` once the kernel is dead. While code runs it is called up to four times a second,
+        or when `watch_memory` says that there is something to see, and is to be of that moment then.
+        """
+
+    async def watch_memory(self, sandbox_id: str, percents: tuple[int, ...]) -> int:
+        """A non-blocking descriptor for the caller: readable when memory passes one of these shares of its limit.
+
+        Called once for each sandbox, when its first code runs. What may be read has no meaning; the descriptor may be
+        readable too often, `usage` says what there is. Raises `SandboxGone`, and `SandboxFailed` of a runtime that
+        cannot say it: then `usage` is asked again and again while code runs.
         """
 
     async def page_out(self, sandbox_id: str) -> PagedOut:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from sandcell.models.executions import Death, Execution, ExecutionError, Truncated
+from sandcell.models.executions import Death, Execution, ExecutionError, MemoryShortage, Truncated
 from sandcell.models.sync import ExecutionSync
 
 MOST_NAMES = 10_000
@@ -97,6 +97,11 @@ class Result:
     def death(self) -> Death | None:
         """Why the kernel is gone, if it is."""
         return self.execution.death
+
+    @property
+    def memory(self) -> MemoryShortage | None:
+        """How short the session's memory was while it ran, if it was."""
+        return self.execution.memory
 
     @property
     def truncated(self) -> Truncated:

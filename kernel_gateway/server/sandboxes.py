@@ -13,7 +13,7 @@ from kernel_gateway.environments_file import Declared, DeclaredRole
 from kernel_gateway.errors import SettingInvalid
 from kernel_gateway.settings import Settings
 from kernels import installed_runtimes
-from kernels.environment import Environment, Resources
+from kernels.environment import Environment, MemoryLevels, Resources
 from kernels.guest.processors import count_there
 from kernels.oci import environments
 from kernels.runtimes import open_runtime
@@ -71,7 +71,7 @@ def make_catalogue(settings: Settings, text: str) -> Callable[[], dict[str, Envi
     """
     declared, defaults, larger = _parse_declared(settings, text), _make_resources(settings), make_larger(settings)
     return lambda: environments_file.apply_declared(
-        declared, environments.find_installed(settings.environments_path), defaults, larger
+        declared, environments.find_installed(settings.environments_path), defaults, larger, _make_levels(settings)
     )
 
 
@@ -94,7 +94,9 @@ def find_installed(settings: Settings, text: str | None = None) -> dict[str, Env
     declared = _parse_declared(settings, read_environments_text(settings) if text is None else text)
     built = environments.find_installed(settings.environments_path)
     environments_file.require_images(declared, built, str(_find_file(settings)))
-    return environments_file.apply_declared(declared, built, _make_resources(settings), make_larger(settings))
+    return environments_file.apply_declared(
+        declared, built, _make_resources(settings), make_larger(settings), _make_levels(settings)
+    )
 
 
 def read_environments_text(settings: Settings) -> str:
@@ -136,6 +138,10 @@ def make_larger(
     storage = max(settings.storage_mb, min(DATA_STORAGE_MB, settings.storage_mb_max))
     vcpus = min(max(DATA_VCPUS, _make_resources(settings).vcpus), processors or count_there())
     return {DATA: Resources(memory, storage, settings.pids, vcpus)}
+
+
+def _make_levels(settings: Settings) -> MemoryLevels:
+    return MemoryLevels(settings.memory_warn_percent, settings.memory_guard_percent)
 
 
 def _make_resources(settings: Settings) -> Resources:

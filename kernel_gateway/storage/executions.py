@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Row, bindparam, insert, select, update
 
 from kernel_gateway.storage.columns import micros, micros_or_none, page, seconds, seconds_or_none, to_json
 from kernel_gateway.storage.tables import executions, notes
-from sandcell.models.executions import Death, ExecutionError, Truncated
+from sandcell.models.executions import Death, ExecutionError, MemoryShortage, Truncated
 from sandcell.models.sync import SyncMode
 
 
@@ -44,6 +44,7 @@ class StoredOutcome(msgspec.Struct):
     updates: list[StoredUpdate] = msgspec.field(default_factory=list)
     originals: dict[int, dict[str, Any]] = msgspec.field(default_factory=dict)
     """Those of `outputs` that later executions have updated, as they were when this one ended."""
+    memory: MemoryShortage | None = None
 
 
 @dataclass(frozen=True)

@@ -125,6 +125,15 @@ class GuestClient:
         """Send SIGINT to the kernel and its children."""
         await self._json("POST", "/v1/kernel/interrupt", {})
 
+    async def guard_memory(self, held_bytes: int, limit_bytes: int) -> None:
+        """Have what the kernel runs end with `MemoryGuard`; a guest of before that interrupts it."""
+        try:
+            await self._json("POST", "/v1/kernel/guard", {"held_bytes": held_bytes, "limit_bytes": limit_bytes})
+        except GuestRefused as error:
+            if error.status != 404:
+                raise
+            await self.interrupt_kernel()
+
     async def kill_kernel(self) -> None:
         """Send SIGKILL to the kernel's process group."""
         await self._json("POST", "/v1/kernel/kill", {})

@@ -76,6 +76,9 @@ class LauncherRuntime:
     async def usage(self, sandbox_id: str) -> SandboxUsage:
         return (await self._ask(wire.Usage(sandbox_id), wire.Used)).usage
 
+    async def watch_memory(self, sandbox_id: str, percents: tuple[int, ...]) -> int:
+        return await self._fetch(wire.WatchMemory(sandbox_id, percents))
+
     async def page_out(self, sandbox_id: str) -> PagedOut:
         try:
             return (await self._ask(wire.PageOut(sandbox_id), wire.Moved, _LONG_SECONDS)).paged_out

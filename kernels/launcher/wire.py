@@ -29,6 +29,7 @@ ImageName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")]
 Digest = Annotated[str, Meta(pattern=r"^sha256:[0-9a-f]{64}\Z")]
 Count = Annotated[int, Meta(ge=1, le=2**31)]
 Generation = Annotated[int, Meta(ge=1, le=99_999_999)]
+Percent = Annotated[int, Meta(ge=1, le=99)]
 Number = Annotated[int, Meta(ge=1, le=2**53)]
 SocketName = Annotated[
     str, Meta(pattern=r"^(guest|kernel/g[1-9][0-9]{0,7}-[1-5]|kernel/(deno|spec)-g[1-9][0-9]{0,7}-[1-4])\Z")
@@ -115,6 +116,14 @@ class Usage(_Verb, frozen=True):
     sandbox_id: SandboxId
 
 
+class WatchMemory(_Verb, frozen=True):
+    """The answer brings the descriptor."""
+
+    verb = "watch_memory"
+    sandbox_id: SandboxId
+    percents: Annotated[tuple[Percent, ...], Meta(max_length=2)]
+
+
 class PageOut(_Verb, frozen=True):
     """Stop it and move its memory to swap."""
 
@@ -173,11 +182,13 @@ class View(_Said, frozen=True):
     form: Literal["html", "py"]
 
 
-Verb = MarkWorkspaceReady | Reopen | Running | Usage | PageOut | Thaw | Dial | Listen | OpenBeneath | Destroy
+Verb = (
+    MarkWorkspaceReady | Reopen | Running | Usage | WatchMemory | PageOut | Thaw | Dial | Listen | OpenBeneath | Destroy
+)  # fmt: skip
 """Requests that the server hands to the runtime as they are."""
 Request = (
-    Check | Create | MarkWorkspaceReady | Reopen | List | Running | Usage | PageOut | Thaw | Dial | Listen | OpenBeneath
-    | Destroy | SaveToken | View
+    Check | Create | MarkWorkspaceReady | Reopen | List | Running | Usage | WatchMemory | PageOut | Thaw | Dial | Listen
+    | OpenBeneath | Destroy | SaveToken | View
 )  # fmt: skip
 
 

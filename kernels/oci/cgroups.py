@@ -10,7 +10,9 @@ from __future__ import annotations
 import contextlib
 import errno
 import math
+import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -26,6 +28,9 @@ _WEIGHT: Final = ("cpu.weight", "100")
 """The file of a group's share of the processors on cgroup v1 and v2, and what it holds in a new group."""
 _V1_SOCKETS: Final = "memory.kmem.tcp.limit_in_bytes"
 """TCP's by its name; the kernel counts UDP's there, too."""
+_FILE_PAGES: Final = ("inactive_file", "active_file")
+"""Of `memory.stat`: pages that the kernel can take back, since a file has what is in them. v1 counts groups below too
+under the same names with `total_` before them."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,7 @@ class Counters:
     """What a group has counted; bytes and seconds."""
 
     memory_bytes: int
+    memory_held_bytes: int
     memory_peak_bytes: int
     oom_kills: int
     cpu_seconds: float
@@ -109,6 +115,32 @@ class Cgroups:
             return own + _field(group / "memory.stat", "shmem")
         except (OSError, ValueError, KeyError) as error:
             raise SandboxGone(f"the control group of sandbox {sandbox_id} is gone: {error}") from None
+
+    def watch_memory(self, sandbox_id: str, percents: Sequence[int]) -> int:
+        """An eventfd, the caller's, that the kernel signals as the group's memory passes one of these shares of its
+        limit, either way; the pages of files count. Raises `SandboxGone`, and `SandboxFailed` on cgroup v2.
+        """
+        if self.unified:
+            raise SandboxFailed("cgroup v2 has no events for shares of a limit")
+        try:
+            group = self._v1("memory", sandbox_id)
+            if group.name != sandbox_id:
+                raise FileNotFoundError(errno.ENOENT, "there is no such group")
+            limit = _number(group / "memory.limit_in_bytes")
+            event = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+            try:
+                with (group / "memory.usage_in_bytes").open("rb") as usage:
+                    for each in percents:
+                        line = f"{event} {usage.fileno()} {limit * each // 100}"
+                        (group / "cgroup.event_control").write_text(line)
+            except BaseException:
+                os.close(event)
+                raise
+        except (OSError, ValueError, KeyError) as error:
+            if isinstance(error, OSError) and error.errno in _GONE:
+                raise SandboxGone(f"the control group of sandbox {sandbox_id} is gone: {error}") from None
+            raise SandboxFailed(f"the memory of sandbox {sandbox_id} cannot be watched: {error}") from error
+        return event
 
     def freezer(self, sandbox_id: str) -> Path | None:
         """The file that stops the sandbox's processes: v1's `freezer.state` or v2's `cgroup.freeze`, by which has them.
@@ -236,8 +268,10 @@ class Cgroups:
 
     def _read_v1(self, sandbox_id: str) -> Counters:
         memory = self._v1("memory", sandbox_id)
+        used = _number(memory / "memory.usage_in_bytes")
         return Counters(
-            memory_bytes=_number(memory / "memory.usage_in_bytes"),
+            memory_bytes=used,
+            memory_held_bytes=_without_files(used, memory, "total_"),
             memory_peak_bytes=_number(memory / "memory.max_usage_in_bytes"),
             oom_kills=_field(memory / "memory.oom_control", "oom_kill"),
             cpu_seconds=_number(self._v1("cpuacct", sandbox_id) / "cpuacct.usage") / 1e9,
@@ -247,8 +281,10 @@ class Cgroups:
     def _read_unified(self, sandbox_id: str) -> Counters:
         group = self._directories(sandbox_id)[0]
         peak = group / "memory.peak"  # since Linux 5.19
+        used = _number(group / "memory.current")
         return Counters(
-            memory_bytes=_number(group / "memory.current"),
+            memory_bytes=used,
+            memory_held_bytes=_without_files(used, group),
             memory_peak_bytes=_number(peak if peak.exists() else group / "memory.current"),
             oom_kills=_field(group / "memory.events", "oom_kill"),
             cpu_seconds=_field(group / "cpu.stat", "usage_usec") / 1e6,
@@ -325,10 +361,22 @@ def _processors(group: Path) -> float:
     return math.inf if quota in {"max", "-1"} else int(quota) / int(period)
 
 
+def _without_files(used: int, group: Path, before: str = "") -> int:
+    """What a group uses beside the pages of files, which go when memory is wanted; 0 where that is not known."""
+    try:
+        return max(used - sum(_fields(group / "memory.stat", *(before + name for name in _FILE_PAGES))), 0)
+    except (OSError, ValueError, KeyError):
+        return 0
+
+
 def _number(path: Path) -> int:
     return int(path.read_text())
 
 
 def _field(path: Path, name: str) -> int:
+    return _fields(path, name)[0]
+
+
+def _fields(path: Path, *names: str) -> list[int]:
     rows = dict(line.split() for line in path.read_text().splitlines() if len(line.split()) == 2)
-    return int(rows[name])
+    return [int(rows[name]) for name in names]

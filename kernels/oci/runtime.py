@@ -141,6 +141,10 @@ class OciRuntime:
     async def usage(self, sandbox_id: str) -> SandboxUsage:
         return await self._in_thread(lambda: self._usage(self._places(sandbox_id)))
 
+    async def watch_memory(self, sandbox_id: str, percents: tuple[int, ...]) -> int:
+        self._places(sandbox_id)
+        return await self._in_thread(lambda: self.cgroups.watch_memory(sandbox_id, percents), unwanted=os.close)
+
     async def page_out(self, sandbox_id: str) -> PagedOut:
         self._places(sandbox_id)
         wanted = self._wanted.setdefault(sandbox_id, threading.Event())
@@ -373,6 +377,7 @@ class OciRuntime:
             raise SandboxGone(f"sandbox {places.sandbox_id} is gone: {error}") from None
         return SandboxUsage(
             memory_bytes=counters.memory_bytes,
+            memory_held_bytes=counters.memory_held_bytes,
             memory_peak_bytes=counters.memory_peak_bytes,
             # Not from the bundle, most of which is the seccomp profile: each execution may ask.
             memory_limit_bytes=self.cgroups.memory_limit(places.sandbox_id),

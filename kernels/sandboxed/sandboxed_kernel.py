@@ -28,6 +28,7 @@ from kernels.sandboxed.declared_kernel import DeclaredKernel
 from kernels.sandboxed.deno_kernel import DenoKernel
 from kernels.sandboxed.kernel_events import KernelConnected, KernelReplaced, OnKernelEvent, SandboxLost, ignore_events
 from kernels.sandboxed.kernel_limits import KernelLimits
+from kernels.sandboxed.memory_watch import MemoryWatch
 from kernels.sandboxed.node_process import run_node
 from kernels.sandboxed.residence import IN_USE, Residence
 from kernels.sandboxed.second_kernel import SecondKernel
@@ -75,6 +76,7 @@ class SandboxedKernel:
         self._gone: Death | None = None
         self._closing = False
         self._kills = MemoryKills(self.usage)
+        self.memory = MemoryWatch(runtime, info.sandbox_id)
         self._replacing = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._watching: asyncio.Task[None] | None = None
@@ -317,6 +319,7 @@ class SandboxedKernel:
         for each in self._seconds():
             await each.aclose()
         await self._kills.aclose()
+        await self.memory.aclose()
         await self.guest.aclose()
 
     async def destroy(self) -> None:

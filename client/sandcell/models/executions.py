@@ -55,11 +55,34 @@ class Truncated(Model):
     late: int = 0
 
 
+class LargeVariable(Model):
+    """A name of the session's Python code, and the bytes of its value without what that refers to."""
+
+    name: str
+    type: str
+    size_bytes: int
+
+
+class MemoryShortage(Model):
+    """The session's memory ran short while code ran.
+
+    `level` is `warning`, or `interrupted` when the code was interrupted for it. `held_bytes` is what no file has, when
+    it was most. `largest` names the largest variables, if the kernel could say them.
+    """
+
+    level: Literal["warning", "interrupted"]
+    held_bytes: int
+    limit_bytes: int
+    detail: str
+    largest: list[LargeVariable] = msgspec.field(default_factory=list)
+
+
 class Execution(Model):
     """One run of code; becomes a notebook cell. `outputs` are nbformat 4.5 outputs, streams included.
 
     `why` says what else there is to say of how it ended, or of why it has not: it was interrupted before it began; the
     interrupt has no effect; the kernel said that it was idle too early. `late` are outputs that came after its end.
+    `memory` says that memory ran short while it ran.
     """
 
     id: str
@@ -83,6 +106,7 @@ class Execution(Model):
     sync: ExecutionSync = msgspec.field(default_factory=ExecutionSync)
     why: str | None = None
     late: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    memory: MemoryShortage | None = None
 
 
 class Submission(Model, forbid_unknown_fields=True):
@@ -110,8 +134,8 @@ class Submission(Model, forbid_unknown_fields=True):
 class Event(Model):
     """One entry of an execution's log; `sequence` starts at 1 and is the SSE id.
 
-    `event` is one of started, stream, display, update, result, error, clear, generation, interrupt, truncated, ended,
-    and late for output that comes after that.
+    `event` is one of started, stream, display, update, result, error, clear, generation, interrupt, memory, truncated,
+    ended, and late for output that comes after that.
     """
 
     sequence: int

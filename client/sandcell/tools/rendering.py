@@ -9,13 +9,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from sandcell.models.commands import Command
-from sandcell.models.executions import Execution
+from sandcell.models.executions import Execution, MemoryShortage
 from sandcell.models.inspection import Variable, Variables
 from sandcell.models.replays import Replay
 from sandcell.models.workspaces import FileEntry
 from sandcell.result import join_text
 from sandcell.tools.contents import Content, Image, Link, Text, ToolResult
 
+MEGABYTE: Final = 1 << 20
 IMAGES: Final = ("image/png", "image/jpeg", "image/webp", "image/gif")
 """Media types that models look at, best first."""
 MOST_IMAGES: Final = 10
@@ -111,7 +112,15 @@ def _describe_end(execution: Execution) -> str:
         lines.append(f"[Python ended: {death.detail}. Variables are gone, files are kept]")
     if execution.why and execution.status != "ok":
         lines.append(f"[{execution.why}]")
+    if execution.memory is not None:
+        lines.append(f"[{describe_memory(execution.memory)}]")
     return "\n".join(lines)
+
+
+def describe_memory(shortage: MemoryShortage) -> str:
+    """A sentence that says how short memory was, and of what there is most."""
+    named = [f"{each.name} ({each.type}, {each.size_bytes / MEGABYTE:,.1f} MB)" for each in shortage.largest]
+    return f"{shortage.detail}. Largest: {', '.join(named)}" if named else shortage.detail
 
 
 def render_command(command: Command, most_bytes: int, rest: str) -> ToolResult:

@@ -31,7 +31,7 @@ KEPT_OUTPUT_BYTES: Final = 2_000_000
 DEFAULT_ENVIRONMENT: Final = "python"
 PICTURES: Final = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
 OnProgress = Callable[[str], None]
-"""Called with what code prints, as it comes."""
+"""Called with what code prints, as it comes, and with a line of its own when memory runs short."""
 
 
 class Toolbox:
@@ -277,6 +277,8 @@ def _pass_on(on_progress: OnProgress) -> Callable[[Event], None]:
     def pass_on(event: Event) -> None:
         if event.event == "stream":
             on_progress(str(event.data.get("text", "")))
+        elif event.event == "memory":
+            on_progress(f"[{event.data.get('detail', '')}]")
 
     return pass_on
 

@@ -7,8 +7,9 @@ import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
+import msgspec
 import structlog
 
 from kernel_gateway.errors import GatewayError
@@ -20,10 +21,11 @@ from kernel_gateway.services.results.outcomes import closing_event, execution_of
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome, StoredUpdate
 from kernels.execution.contexts import RunContext
 from kernels.wire.client_request import ClientRequest
-from sandcell.models.executions import Execution
+from sandcell.models.executions import Execution, MemoryShortage
 from sandcell.models.sync import ExecutionSync
 
 log = structlog.get_logger(__name__)
+NOTHING: Final = StoredOutcome()
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class Job:
         """Whether its code runs: it has been sent to a kernel, and has not ended."""
         self.deaf = False
         """Interrupted while it ran, and it went on."""
+        self.memory: MemoryShortage | None = None
+        """That memory ran short while it ran."""
         self._code_ended = asyncio.Event()
         self.answered: ExecutionSync | None = None
         """What its answer says of its files."""
@@ -162,8 +166,16 @@ class Job:
     def ignore_interrupt(self, why: str) -> None:
         """Its code goes on although it was interrupted: callers that ask for it or follow it hear so."""
         self.deaf = True
-        self.row = replace(self.row, outcome=StoredOutcome(why=why))
+        self.row = replace(self.row, outcome=StoredOutcome(why=why, memory=self.memory))
         self.log.append("interrupt", {"effect": False, "why": why})
+
+    def note_memory(self, shortage: MemoryShortage) -> None:
+        """Memory runs short while it runs: callers that ask for it or follow it hear so."""
+        self.memory = shortage
+        if self.has_ended:
+            return
+        self.row = replace(self.row, outcome=StoredOutcome(why=(self.row.outcome or NOTHING).why, memory=shortage))
+        self.log.append("memory", msgspec.to_builtins(shortage))
 
     def end(self, row: ExecutionRow, sync: ExecutionSync) -> None:
         """The outcome is stored: wake those who wait, close the log."""

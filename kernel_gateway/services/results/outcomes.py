@@ -133,6 +133,7 @@ def execution_of(row: ExecutionRow, sync: ExecutionSync | None = None) -> Execut
         sync=sync or ExecutionSync(row.sync),
         why=outcome.why,
         late=outcome.late,
+        memory=outcome.memory,
     )
 
 
@@ -149,4 +150,5 @@ def closing_event(row: ExecutionRow, sync: ExecutionSync | None = None) -> dict[
         "ended_at": rfc3339_or_none(row.ended),
         "sync": msgspec.to_builtins(sync or ExecutionSync(row.sync)),
         "why": outcome.why,
+        "memory": msgspec.to_builtins(outcome.memory),
     }

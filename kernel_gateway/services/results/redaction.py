@@ -14,7 +14,7 @@ import msgspec
 from kernel_gateway.redact_patterns import Patterns
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome, StoredUpdate
 from kernels.notebook.transcript import BINARY
-from sandcell.models.executions import ExecutionError
+from sandcell.models.executions import ExecutionError, LargeVariable, MemoryShortage
 
 
 class Redaction:
@@ -50,7 +50,14 @@ class Redaction:
             outputs=[self._output(each) for each in outcome.outputs],
             error=error,
             updates=[self._update(each) for each in outcome.updates],
+            memory=None if outcome.memory is None else self._memory(outcome.memory),
         )
+
+    def _memory(self, shortage: MemoryShortage) -> MemoryShortage:
+        named = [
+            LargeVariable(self.text(each.name), self.text(each.type), each.size_bytes) for each in shortage.largest
+        ]
+        return msgspec.structs.replace(shortage, largest=named)
 
     def _update(self, update: StoredUpdate) -> StoredUpdate:
         shown = self._output({"data": update.data, "metadata": update.metadata})

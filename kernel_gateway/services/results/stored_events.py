@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
+import msgspec
+
 from kernel_gateway.services.results.outcomes import closing_event
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
 from sandcell.models.executions import Event
@@ -33,7 +35,10 @@ def _events(row: ExecutionRow) -> Iterator[tuple[str, dict[str, Any]]]:
         if row.clear_context:
             yield "generation", {"generation": row.generation, "cause": "restart"}
         yield "started", {"execution_id": row.id, "generation": row.generation}
-    yield from _replay_outputs((row.outcome or StoredOutcome()).outputs)
+    outcome = row.outcome or StoredOutcome()
+    yield from _replay_outputs(outcome.outputs)
+    if outcome.memory is not None:
+        yield "memory", msgspec.to_builtins(outcome.memory)
 
 
 def _replay_outputs(outputs: Sequence[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -25,6 +25,7 @@ from kernel_gateway.services.results.redaction import Redaction
 from kernel_gateway.services.sessions.events import SessionEvents, store_record
 from kernel_gateway.services.sessions.late_outputs import LateOutputs
 from kernel_gateway.services.sessions.live_session import LiveSession
+from kernel_gateway.services.sessions.memory_guard import SessionMemory
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.sessions.session_sandbox import SandboxEvent, SessionSandbox
 from kernel_gateway.services.sessions.worker import Worker
@@ -88,6 +89,11 @@ class SandboxBuilder:
             on_event=partial(self._handle, live, events),
         )
 
+    def build_memory(self, live: LiveSession) -> SessionMemory:
+        """What acts before the memory of its sandboxes runs out."""
+        find = partial(self._environments.of_session, live.row.environment)
+        return SessionMemory(live.id, find_environment=find, background=self._background, say=live.say)
+
     def _handle(self, live: LiveSession, events: SessionEvents, event: SandboxEvent) -> None:
         events.handle(live, event)
         kernel = live.sandbox.kernel
@@ -130,6 +136,7 @@ class SessionBuilder:
         """A live session for a row, registered, its sandbox not started."""
         live = LiveSession(row, self._clock)
         live.sandbox = self._sandboxes.build(live, self._database, self._events)
+        live.memory = self._sandboxes.build_memory(live)
         live.late = LateOutputs(
             settings=self._settings,
             clock=self._clock,

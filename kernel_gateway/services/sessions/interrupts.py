@@ -44,5 +44,4 @@ async def _watch_interrupt(live: LiveSession, job: Job, grace: float) -> None:
         return
     why = NO_EFFECT.format(grace=grace, timeout=job.row.timeout_seconds)
     job.ignore_interrupt(why)
-    if live.audience is not None:
-        live.audience.say(f"[{why}]\n")
+    live.say(f"[{why}]\n")

@@ -28,6 +28,7 @@ from sandcell.models.sessions import Memory, Session
 
 if TYPE_CHECKING:
     from kernel_gateway.services.sessions.late_outputs import LateOutputs
+    from kernel_gateway.services.sessions.memory_guard import SessionMemory
     from kernel_gateway.services.sessions.worker import Worker
 
 MOST_TASKS = 1_000
@@ -59,6 +60,7 @@ class LiveSession:
         self.sandbox: SessionSandbox
         self.worker: Worker
         self.late: LateOutputs
+        self.memory: SessionMemory
         self.ending: Ending | None = None
         self.end_task: asyncio.Task[SessionRow] | None = None
         self.start_task: asyncio.Task[None] | None = None
@@ -243,6 +245,11 @@ class LiveSession:
         """End what is attached."""
         if self.audience is not None:
             self.audience.close(Ended(reason, detail))
+
+    def say(self, line: str) -> None:
+        """Show the clients that are attached a line beside what runs."""
+        if self.audience is not None:
+            self.audience.say(line)
 
     def connect(self, hub: Hub, runtime: str = PYTHON) -> None:
         """Another kernel is connected; called before anything runs in it."""

@@ -116,6 +116,7 @@ class Worker:
             return
         if updates:
             outcome = msgspec.structs.replace(outcome, updates=self._live.displays.updates(job.row.generation, updates))
+        await self._live.memory.settle()
         row = self._final_row(job, status, outcome, usage, execution_count=execution_count)
         row = await self._add_full_text(job, row)
         # Patterns may search megabytes: in a thread. Without any, the way to a thread costs more than the work.
@@ -139,6 +140,7 @@ class Worker:
     ) -> ExecutionRow:
         """All fields in one call: a copy of a row is among the dearer steps of a short execution."""
         row, sandbox = job.row, self._live.sandbox
+        outcome.memory = job.memory
         provenance = provenance_of(usage, sandbox.environment_digest) if row.started else None
         if job.asked is not None and job.asked.request.silent:
             provenance = {**(provenance or {}), "silent": True}
@@ -302,7 +304,7 @@ class Worker:
         # `kernel.execute` keeps the timeout and says how the code ended. This is for a sandbox that says nothing.
         longest = timeout + settings.interrupt_grace_seconds + settings.start_deadline_seconds + SLACK_SECONDS
         try:
-            with job.execution():
+            with job.execution(), self._live.memory.guard(job, kernel):
                 async with asyncio.timeout(longest):
                     outcome = await _run(job, kernel, await self._find_declared(job.row.runtime), emit)
         except (KernelsError, TimeoutError) as error:

@@ -52,6 +52,10 @@ DELIMITER = b"<IDS|MSG>"
 VARIABLES_REQUEST = b'"sandcell_variables_request"'
 CONTEXT_REQUEST = b'"sandcell_context_request"'
 IPYTHON = "IPYTHONDIR"
+GUARD_SIGNAL = signal.SIGURG
+"""The guest's word that memory runs out: not SIGINT, whose handler code and asyncio replace, and one whose default
+harms nobody."""
+GUARD_FILE = "guard.json"
 
 
 def load(name: str) -> Any:
@@ -63,6 +67,7 @@ def load(name: str) -> Any:
 
 
 output = load("kernel_output")
+guard = load("memory_guard")
 
 
 class Forgetful(dict[int, list[Any]]):
@@ -93,6 +98,13 @@ class Shell(ZMQInteractiveShell):
         super().init_history()
         cast("Any", self).history_manager.outputs = Forgetful()
 
+    def _get_exc_info(self, *arguments: Any) -> Any:
+        """Called for each traceback that is shown: the handler of our signal is no part of the user's code."""
+        found = super()._get_exc_info(*arguments)
+        if isinstance(found[1], guard.MemoryGuard):
+            guard.cut_last_frame(found[2], Kernel.guard_memory.__code__)
+        return found
+
     def _tee(self, channel: str) -> Any:
         """IPython 9 copies what is written into its history; called around each cell."""
         return nullcontext()
@@ -115,6 +127,9 @@ class Kernel(IPythonKernel):
         super().__init__(**options)
         for comm in ("comm_open", "comm_msg", "comm_close"):
             self.shell_handlers[comm] = self._interruptible(self.shell_handlers[comm])
+        self._process = os.getpid()
+        self._guard_file = os.path.join(find_own_directory(), GUARD_FILE)
+        signal.signal(GUARD_SIGNAL, self.guard_memory)
 
     def start(self) -> None:
         """Called once. The lock that control requests take is there before they are taken: they may wait already.
@@ -165,6 +180,24 @@ class Kernel(IPythonKernel):
 
     def _keep_interrupt(self, *_signal: object) -> None:
         self._interrupted_early = True
+
+    def guard_memory(self, _signal: object, frame: Any) -> None:
+        """Handle the guest's word that memory runs out: a cell's code gets an error, whatever else runs is interrupted.
+
+        A child that was forked has this handler too, and gets an interrupt of its own.
+        """
+        if os.getpid() != self._process:
+            return
+        shell = cast("Any", self.shell)
+        own = (shell.user_ns, shell.user_global_ns)
+        while frame is not None and not any(frame.f_globals is each for each in own):
+            frame = frame.f_back
+        if frame is None:  # between steps of a cell that awaits, or beside its code
+            signal.raise_signal(signal.SIGINT)
+            return
+        error = guard.take(self._guard_file)
+        if error is not None:
+            raise error
 
     async def process_control(self, msg: Any) -> None:
         """Called by ipykernel in the control thread, whatever code runs: the service's requests are answered silently.
@@ -218,14 +251,14 @@ class Kernel(IPythonKernel):
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGINT, signal.default_int_handler)
                 if self._interrupted_early:
-                    raise KeyboardInterrupt
+                    raise guard.take(self._guard_file) or KeyboardInterrupt
             return await super().do_execute(*arguments, **options)
-        except KeyboardInterrupt:  # before the code began, or a second one while the first was being reported
+        except (KeyboardInterrupt, guard.MemoryGuard) as error:  # before the code began, or while one was reported
             count = cast("Any", self.shell).execution_count - 1
             return {
                 "status": "error",
-                "ename": "KeyboardInterrupt",
-                "evalue": "",
+                "ename": type(error).__name__,
+                "evalue": str(error),
                 "traceback": [],
                 "execution_count": count,
             }
@@ -315,6 +348,11 @@ def keep_stored_variables(shell: Any) -> None:
         shell.db = type(shell.db)(os.path.join(os.path.expanduser("~"), ".ipython", "profile_default", "db"))
 
 
+def find_own_directory() -> str:
+    """Where the connection file is; in memory."""
+    return os.path.dirname(sys.argv[sys.argv.index("-f") + 1])
+
+
 def choose_temporary_directory() -> None:
     """ipykernel names cells after it. Finding it takes a few bytes of room, which a full disk has not."""
     try:
@@ -330,7 +368,7 @@ def main() -> None:
     app.config.HistoryManager.hist_file = ":memory:"
     # IPython's own directory is a new one next to the sockets: it is there on a full disk, and what code of an earlier
     # kernel has put into the user's (files for the start, configuration) has no part in this one.
-    os.environ[IPYTHON] = os.path.join(os.path.dirname(sys.argv[sys.argv.index("-f") + 1]), "ipython")
+    os.environ[IPYTHON] = os.path.join(find_own_directory(), "ipython")
     app.initialize(sys.argv[1:])
     del os.environ[IPYTHON]
     keep_stored_variables(app.shell)

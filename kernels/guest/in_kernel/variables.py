@@ -230,12 +230,22 @@ def _frame(kind: type, value: Any) -> Row | None:
     axes = [_length_of_index(each) for each in islice(found_axes if type(found_axes) is list else (), 2)]
     lengths = [_values(each) for each in blocks[:MOST_LISTED]]
     rows = next((shape[-1] for shape in lengths if shape), axes[-1] if axes else None)
+    size = _size_of_blocks(blocks)
     if NAME(kind) == "Series":
-        return None if rows is None else {"shape": [rows], "length": rows}
+        return None if rows is None else {"shape": [rows], "length": rows, **size}
     columns = axes[0] if axes else None
     if rows is None or columns is None:
         return None
-    return {"shape": [rows, columns], "length": rows}
+    return {"shape": [rows, columns], "length": rows, **size}
+
+
+def _size_of_blocks(blocks: tuple[object, ...]) -> Row:
+    """What numpy's arrays in the blocks take; nothing where others are among them, or too many to look at."""
+    array = _numpy.get("ndarray")
+    held = [_of_c(each, "values") for each in blocks[:MOST_LISTED]]
+    if array is None or len(held) < len(blocks) or not all(type(each) is array for each in held):
+        return {}
+    return {"size_bytes": sum(NAMESPACE(array)["nbytes"].__get__(each) for each in held)}
 
 
 def _values(block: object) -> tuple[int, ...] | None:

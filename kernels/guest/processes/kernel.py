@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import Any
 
 from ..options import Options
+from .families import family, signal_all, snapshot
 from .reaper import Exit, Reaper
 from .spawn import Program, spawn
 
@@ -24,6 +25,9 @@ NO_PATHS = ("-P", "-s") if sys.version_info >= (3, 11) else ("-s",)
 """Keep the launcher's directory, full of our modules, off the path of user code, and the user's packages out of the
 start: the launcher adds those itself. Before Python 3.11 the launcher takes its directory away itself."""
 LAST_WORDS_BYTES = 4096
+GUARD_SIGNAL = signal.SIGURG
+GUARD_FILE = "guard.json"
+"""What the launcher takes for the word that memory runs out, and where it reads how much there is."""
 
 Event = dict[str, Any]
 
@@ -94,6 +98,33 @@ class Kernel:
     def interrupt(self) -> bool:
         """SIGINT to the kernel and the processes it started, as Jupyter does; False when no kernel runs."""
         return self._signal(signal.SIGINT)
+
+    def guard_memory(self, held_bytes: int, limit_bytes: int) -> bool:
+        """Have what runs end with `MemoryGuard`, and interrupt the processes it started; False when no kernel runs.
+
+        A kernel that is not started by our launcher, or whose directory has no room, is interrupted.
+        """
+        if self.pid is None:
+            return False
+        try:
+            if not os.path.exists(LAUNCHER):
+                return self.interrupt()
+            content = json.dumps({"held_bytes": held_bytes, "limit_bytes": limit_bytes})
+            _write_for_user(self._options, GUARD_FILE, content.encode())
+        except OSError:
+            return self.interrupt()
+        os.kill(self.pid, GUARD_SIGNAL)
+        signal_all(self._list_group(), signal.SIGINT)
+        return True
+
+    def _list_group(self) -> list[int]:
+        """The others of the kernel's process group, which an interrupt would reach."""
+        found = []
+        for pid in family([self.pid or 0], snapshot()) - {self.pid}:
+            with suppress(ProcessLookupError):
+                if os.getpgid(pid) == self.pid:
+                    found.append(pid)
+        return found
 
     def kill(self) -> bool:
         """SIGKILL to the kernel's process group; False when no kernel runs."""
@@ -173,8 +204,6 @@ def write_connection_file(
     kernel: str = "python3",
 ) -> str:
     """Write a kernel's connection file, readable by the user alone; returns its path. Raises OSError."""
-    os.chmod(options.kernel_directory, 0o700)  # user code may have closed it
-    path = f"{options.kernel_directory}/{name}.json"
     content = {
         "transport": transport,
         "ip": ip,
@@ -183,12 +212,19 @@ def write_connection_file(
         "signature_scheme": "hmac-sha256",
         "kernel_name": kernel,
     }
+    return _write_for_user(options, f"{name}.json", json.dumps(content).encode())
+
+
+def _write_for_user(options: Options, name: str, content: bytes) -> str:
+    """Write a file that the user alone reads, in the place of any of that name; returns its path. Raises OSError."""
+    os.chmod(options.kernel_directory, 0o700)  # user code may have closed it
+    path = f"{options.kernel_directory}/{name}"
     with suppress(FileNotFoundError):  # of a start that failed
         os.unlink(path)
     descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
     try:
         os.fchown(descriptor, options.user, options.user)
-        os.write(descriptor, json.dumps(content).encode())
+        os.write(descriptor, content)
     finally:
         os.close(descriptor)
     return path

@@ -63,11 +63,14 @@ class DeclaredHandler(Handler):
 
 
 class SignalHandler(Handler):
-    """POST /v1/kernel/interrupt and /v1/kernel/kill."""
+    """POST /v1/kernel/interrupt, /v1/kernel/kill, and /v1/kernel/guard {held_bytes, limit_bytes}: memory runs out."""
 
     def post(self, action: str) -> None:
         kernel = self.control.kernel
-        done = kernel.interrupt() if action == "interrupt" else kernel.kill()
+        if action == "guard":
+            done = kernel.guard_memory(self.field("held_bytes", int), self.field("limit_bytes", int))
+        else:
+            done = kernel.interrupt() if action == "interrupt" else kernel.kill()
         if not done:
             raise Refusal(409, "no_kernel", "no kernel is running")
         self.answer({})

@@ -33,7 +33,7 @@ def make_application(control: Control) -> Application:
             (r"/v1/status", StatusHandler, shared),
             (r"/v1/events", EventsHandler, shared),
             (r"/v1/kernel/start", StartHandler, shared),
-            (r"/v1/kernel/(interrupt|kill)", SignalHandler, shared),
+            (r"/v1/kernel/(interrupt|kill|guard)", SignalHandler, shared),
             (r"/v1/deno/(start|kill)", DenoHandler, shared),
             (r"/v1/declared/(start|interrupt|kill)", DeclaredHandler, shared),
             (r"/v1/commands", CommandsHandler, shared),

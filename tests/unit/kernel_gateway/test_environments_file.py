@@ -13,7 +13,16 @@ from kernel_gateway.errors import SettingInvalid
 from kernel_gateway.server import doctor, sandboxes
 from kernel_gateway.server.sandboxes import make_larger
 from kernel_gateway.settings import Settings
-from kernels.environment import Endpoint, Environment, ExecutionRole, NetworkMode, NetworkPolicy, PoolSize, Resources
+from kernels.environment import (
+    Endpoint,
+    Environment,
+    ExecutionRole,
+    MemoryLevels,
+    NetworkMode,
+    NetworkPolicy,
+    PoolSize,
+    Resources,
+)
 
 BUILT = {
     name: Environment(name, f"/e/{name}/root", "sha256:0", f"the {name}", image=name) for name in ("python", "data")
@@ -262,6 +271,16 @@ def test_a_list_of_packages_makes_an_image_of_its_own() -> None:
 def test_a_list_of_packages_that_makes_no_sense_is_refused(line: str, says: str) -> None:
     with pytest.raises(SettingInvalid, match=says):
         environments_file.parse(f"[python]\n{line}", Settings())
+
+
+def test_each_environment_says_when_its_memory_is_short() -> None:
+    told = environments("[etl]\nimage = 'data'\nmemory_guard_percent = 0", memory_warn_percent=70)
+    assert told["etl"].memory_levels == MemoryLevels(70, 0)
+    assert told["etl"].memory_levels.percents == (70,)
+    assert environments("")["python"].memory_levels == MemoryLevels(85, 95)
+    for wrong in ("100", "-1", "true"):
+        with pytest.raises(SettingInvalid, match="memory_warn_percent must be"):
+            environments(f"[python]\nmemory_warn_percent = {wrong}")
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,8 @@ class Follower:
                 write(join_text(data.get("text", "")), stream=stream)
             case "result" | "display":
                 self._show_rich(data.get("data", {}))
+            case "memory":
+                say(f"[{data.get('detail', '')}]")
             case "truncated":
                 say(f"[some output is left out: {data.get('detail') or 'it came faster than it was read'}]")
             case _:

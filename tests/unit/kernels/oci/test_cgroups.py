@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kernels.errors import SandboxGone
+from kernels.errors import SandboxFailed, SandboxGone
 from kernels.oci.cgroups import Cgroups
 
 V1 = """\
@@ -31,6 +31,10 @@ def test_v1_groups_lie_below_our_own_in_each_hierarchy(tmp_path: Path) -> None:
     groups = Cgroups("sandcell-t", mounts=V1.format(root=tmp_path), own=V1_OWN)
     write(tmp_path / "memory/box/1/sandcell-t/a/memory.usage_in_bytes", "11\n")
     write(tmp_path / "memory/box/1/sandcell-t/a/memory.max_usage_in_bytes", "22\n")
+    write(
+        tmp_path / "memory/box/1/sandcell-t/a/memory.stat",
+        "active_file 0\ntotal_inactive_file 3\ntotal_active_file 4\n",
+    )
     write(tmp_path / "memory/box/1/sandcell-t/a/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n")
     write(tmp_path / "cpu,cpuacct/sandcell-t/a/cpuacct.usage", "2500000000\n")
     write(tmp_path / "pids/box/1/sandcell-t/a/pids.current", "4\n")
@@ -39,6 +43,7 @@ def test_v1_groups_lie_below_our_own_in_each_hierarchy(tmp_path: Path) -> None:
     assert groups.missing_controllers() == []
     assert groups.path("a") == "sandcell-t/a"
     assert (counters.memory_bytes, counters.memory_peak_bytes, counters.oom_kills) == (11, 22, 3)
+    assert counters.memory_held_bytes == 4, "pages of files are not held"
     assert (counters.cpu_seconds, counters.pids) == (2.5, 4)
 
 
@@ -48,6 +53,7 @@ def test_v2_groups_lie_beside_our_own(tmp_path: Path) -> None:
     write(tmp_path / "cgroup.controllers", "cpuset cpu io memory pids\n")
     write(group / "memory.current", "11\n")
     write(group / "memory.peak", "22\n")
+    write(group / "memory.stat", "anon 4\ninactive_file 3\nactive_file 4\n")
     write(group / "memory.events", "low 0\nhigh 0\nmax 9\noom 1\noom_kill 3\n")
     write(group / "cpu.stat", "usage_usec 2500000\nuser_usec 1\n")
     write(group / "pids.current", "4\n")
@@ -56,6 +62,7 @@ def test_v2_groups_lie_beside_our_own(tmp_path: Path) -> None:
     assert groups.missing_controllers() == []
     assert groups.path("a") == "/system.slice/sandcell-t/a"
     assert (counters.memory_bytes, counters.memory_peak_bytes, counters.oom_kills) == (11, 22, 3)
+    assert counters.memory_held_bytes == 4, "pages of files are not held"
     assert (counters.cpu_seconds, counters.pids) == (2.5, 4)
 
 
@@ -70,6 +77,13 @@ def test_v1_hierarchies_that_a_v2_host_keeps_for_others_are_left_alone(tmp_path:
     assert groups.missing_controllers() == []
     assert groups.path("a") == "/system.slice/sandcell-t/a"
     assert groups.counters("a").pids == 1
+
+
+def test_only_v1_says_when_memory_passes_a_share(tmp_path: Path) -> None:
+    with pytest.raises(SandboxFailed):
+        Cgroups("sandcell-t", mounts=V2.format(root=tmp_path), own=V2_OWN).watch_memory("a", (85,))
+    with pytest.raises(SandboxGone):
+        Cgroups("sandcell-t", mounts=V1.format(root=tmp_path), own=V1_OWN).watch_memory("a", (85,))
 
 
 def test_a_v2_kernel_that_does_not_count_swap_is_seen(tmp_path: Path) -> None:

@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 
 from sandcell.models.commands import Command
-from sandcell.models.executions import Death, Execution, ExecutionError, ExecutionStatus, Truncated
+from sandcell.models.executions import (
+    Death,
+    Execution,
+    ExecutionError,
+    ExecutionStatus,
+    LargeVariable,
+    MemoryShortage,
+    Truncated,
+)
 from sandcell.models.inspection import Variable, Variables
 from sandcell.models.replays import CellReplay, Replay
 from sandcell.tools import rendering
@@ -82,6 +90,10 @@ def test_a_cut_never_splits_a_character() -> None:
     assert set(result.contents[2].text) == {"ä"}  # type: ignore[union-attr]
 
 
+LARGE = LargeVariable("table", "DataFrame", 300 << 20)
+SHORT = MemoryShortage("interrupted", 486 << 20, 512 << 20, "486 of 512 MB", [LARGE])
+
+
 @pytest.mark.parametrize(
     ("status", "more", "said"),
     [
@@ -91,6 +103,7 @@ def test_a_cut_never_splits_a_character() -> None:
         ("interrupted", {}, "interrupted; variables are kept"),
         ("died", {"death": Death("oom", "out of memory at 2 GB")}, "Python ended: out of memory at 2 GB."),
         ("interrupted", {"why": "it never began"}, "[it never began]"),
+        ("error", {"memory": SHORT}, "[486 of 512 MB. Largest: table (DataFrame, 300.0 MB)]"),
     ],
 )
 def test_how_it_ended(status: ExecutionStatus, more: dict[str, Any], said: str) -> None:

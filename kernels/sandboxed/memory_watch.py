@@ -1,0 +1,159 @@
+"""Looks at what a sandbox holds in memory while code runs in it, so that somebody can act before memory runs out.
+
+The kernel of the host says when memory passes a share of the limit, where it can (cgroup v1). It counts the pages of
+files, which run out for nobody, so what is held is asked for then; and again and again, four times a second, while the
+pages of files hide the next event, or where no events can be had. While no code runs nothing is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, TypeAlias
+
+from kernels.cancelling import cancel_all
+from kernels.errors import KernelsError
+from kernels.sandbox import SandboxRuntime, SandboxUsage
+
+log = logging.getLogger(__name__)
+
+POLL_SECONDS: Final = 0.25
+"""Between two looks that no event has asked for."""
+EVENT_SECONDS: Final = 0.02
+"""Between the last look and one that an event asks for: pages of files may pass a share of the limit over and over."""
+LOOK_SECONDS: Final = 5.0
+"""How long one look may take."""
+EVENT_BYTES: Final = 4_096
+
+OnUse: TypeAlias = Callable[[SandboxUsage, bool], None]
+
+
+class MemoryWatch:
+    """Of one sandbox. `open` once, then `begin` and `end` around what runs; everything is on the loop."""
+
+    def __init__(self, runtime: SandboxRuntime, sandbox_id: str) -> None:
+        self._runtime = runtime
+        self._sandbox_id = sandbox_id
+        self._lowest = 0
+        self._event: int | None = None
+        self._on_use: OnUse | None = None
+        """What is told while code runs."""
+        self._near = True
+        """Whether what is held may be past a share already: no event would say so."""
+        self._hidden = False
+        """Whether the pages of files alone are past it, or were: events come for them, and none for the rest."""
+        self._again = False
+        """Whether there was an event during a look."""
+        self._looked = float("-inf")
+        self._timer: asyncio.TimerHandle | None = None
+        self._looking: asyncio.Task[None] | None = None
+        self._closed = False
+
+    async def open(self, percents: tuple[int, ...]) -> None:
+        """Have the kernel say when memory passes one of these shares of its limit, if it can."""
+        self._lowest = min(percents)
+        if self._event is not None:
+            return
+        try:
+            event = await self._runtime.watch_memory(self._sandbox_id, percents)
+        except (KernelsError, OSError) as error:
+            log.debug("memory_is_polled %s: %s", self._sandbox_id, error)
+            return
+        if self._closed or self._event is not None:
+            os.close(event)
+            return
+        self._event = event
+        asyncio.get_running_loop().add_reader(event, self._take_event)
+
+    def begin(self, on_use: OnUse) -> None:
+        """Code runs from now. `on_use` gets each look, and whether it is of what there was when this code began."""
+        self._on_use = on_use
+        if self._near:
+            self._look(began=True)
+        elif self._hidden or self._event is None:
+            self._look_in(POLL_SECONDS)
+
+    def end(self) -> None:
+        """The code has ended: what is still to come is told to nobody."""
+        self._on_use = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    async def aclose(self) -> None:
+        self._closed = True
+        self.end()
+        self._stop_events()
+        if self._looking is not None:
+            await cancel_all([self._looking])
+
+    def _stop_events(self) -> None:
+        event, self._event = self._event, None
+        if event is not None:
+            asyncio.get_running_loop().remove_reader(event)
+            os.close(event)
+
+    def _take_event(self) -> None:
+        if self._event is None:
+            return
+        try:
+            if not os.read(self._event, EVENT_BYTES):  # none comes any more
+                self._stop_events()
+        except BlockingIOError:
+            return
+        except OSError:
+            self._stop_events()
+        self._near = True
+        if self._on_use is None:
+            return
+        if self._looking is not None:
+            self._again = True
+        else:
+            self._look_in(EVENT_SECONDS - (asyncio.get_running_loop().time() - self._looked))
+
+    def _look_in(self, seconds: float) -> None:
+        """The sooner of this look and the one that is due."""
+        loop = asyncio.get_running_loop()
+        when = loop.time() + max(seconds, 0)
+        if self._timer is not None:
+            if self._timer.when() <= when:
+                return
+            self._timer.cancel()
+        self._timer = loop.call_at(when, self._look)
+
+    def _look(self, *, began: bool = False) -> None:
+        self._timer = None
+        if self._looking is None and not self._closed:
+            self._looking = asyncio.get_running_loop().create_task(self._ask(self._on_use, began=began))
+
+    async def _ask(self, on_use: OnUse | None, *, began: bool) -> None:
+        loop = asyncio.get_running_loop()
+        self._looked, self._again = loop.time(), False
+        try:
+            usage: SandboxUsage | None = None
+            with suppress(KernelsError, TimeoutError):
+                async with asyncio.timeout(LOOK_SECONDS):
+                    usage = await self._runtime.usage(self._sandbox_id)
+            if usage is not None:
+                share = usage.memory_limit_bytes * self._lowest // 100
+                self._near = self._again or usage.memory_held_bytes >= share
+                self._hidden = usage.memory_bytes >= share
+                if on_use is not None and on_use is self._on_use:
+                    on_use(usage, began)
+        finally:
+            self._looking = None
+            self._go_on(began=on_use is not self._on_use)
+
+    def _go_on(self, *, began: bool) -> None:
+        """The next look while code runs; other code than that of the last look gets its first one now."""
+        if self._on_use is None or self._closed:
+            return
+        if began and self._near:
+            self._look(began=True)
+        elif self._again:
+            self._look_in(EVENT_SECONDS)
+        elif self._near or self._hidden or self._event is None:
+            self._look_in(POLL_SECONDS)
