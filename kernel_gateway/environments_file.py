@@ -45,9 +45,10 @@ LONGEST_PREFIX_BYTES = 512
 KEYS = (
     *("image", "description", "runtime", "memory_mb", "storage_mb", "pids", "vcpus"),
     *("network", "allow", "role", "index_url", "keep_packages", "packages", "apt", "figures", "warm"),
-    *("memory_warn_percent", "memory_guard_percent"),
+    *("memory_warn_percent", "memory_guard_percent", "keep_variables", "keep_variables_mb"),
 )
 FIGURES = ("files", "blocks")
+KEEP_VARIABLES = ("off", "on_idle")
 WARM_KEYS = ("least", "most")
 MOST_WARM = 1_000
 ENDPOINT_KEYS = ("host", "port", "methods", "path_prefix")
@@ -82,6 +83,8 @@ class Declared:
     apt: tuple[str, ...] = ()
     pool: PoolSize = field(default_factory=PoolSize)
     memory_levels: MemoryLevels = field(default_factory=MemoryLevels)
+    keep_variables: str = "off"
+    keep_variables_mb: int = 100
 
     @property
     def is_layer(self) -> bool:
@@ -224,6 +227,8 @@ def _make_environment(one: Declared, image: Environment) -> Environment:
         figures=one.figures,
         pool=one.pool,
         memory_levels=one.memory_levels,
+        keep_variables=one.keep_variables,
+        keep_variables_mb=one.keep_variables_mb,
     )
 
 
@@ -350,6 +355,8 @@ def _read_environment(name: str, values: Any, settings: Settings, source: str, p
             one.take_in_range(rows["memory_warn_percent"], settings.memory_warn_percent),
             one.take_in_range(rows["memory_guard_percent"], settings.memory_guard_percent),
         ),
+        keep_variables=one.take_one_of("keep_variables", KEEP_VARIABLES, KEEP_VARIABLES[0]),
+        keep_variables_mb=one.take_count("keep_variables_mb", 1, 10_240) if "keep_variables_mb" in one else 100,
     )
 
 

@@ -39,11 +39,34 @@ class Usage(Model):
     executions: int = 0
 
 
+class RestoredVariable(Model):
+    """A name of the kernel before this one: `restored`, or `lost` and why."""
+
+    name: str
+    outcome: Literal["restored", "lost"]
+    why: str | None = None
+
+
+class Restored(Model):
+    """What this generation's kernel has of the variables of the one that died.
+
+    They are as they were at `as_of`, `later` executions before it died. `variables` names those that are lost first,
+    `omitted` counts the rest. `why`: nothing could be restored.
+    """
+
+    generation: int
+    as_of: str
+    later: int
+    variables: list[RestoredVariable] = msgspec.field(default_factory=list)
+    omitted: int = 0
+    why: str | None = None
+
+
 class Session(Model):
     """One principal's live or ended sandbox. `runtime` is the OCI runtime that it runs on.
 
     `memory` is null while there is no sandbox. One that is `paged_out` stands still, with its memory in swap, until its
-    next use; one that was started with `keep_awake` never is.
+    next use; one that was started with `keep_awake` never is. `restored` is what its kernel has of one that died.
     """
 
     id: str
@@ -67,6 +90,7 @@ class Session(Model):
     network: SessionNetwork = msgspec.field(default_factory=SessionNetwork)
     memory: Memory | None = None
     keep_awake: bool = False
+    restored: Restored | None = None
 
 
 class StartSession(Model, forbid_unknown_fields=True):

@@ -28,6 +28,7 @@ from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.memory_guard import SessionMemory
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.sessions.session_sandbox import SandboxEvent, SessionSandbox
+from kernel_gateway.services.sessions.session_variables import SessionVariables
 from kernel_gateway.services.sessions.worker import Worker
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage.database import Database
@@ -94,6 +95,12 @@ class SandboxBuilder:
         find = partial(self._environments.of_session, live.row.environment)
         return SessionMemory(live.id, find_environment=find, background=self._background, say=live.say)
 
+    def build_variables(self, live: LiveSession, events: SessionEvents) -> SessionVariables:
+        """What keeps variables for the kernel after the present one."""
+        find = partial(self._environments.of_session, live.row.environment)
+        note = partial(events.note_variables, live)
+        return SessionVariables(live, find_environment=find, background=self._background, note=note)
+
     def _handle(self, live: LiveSession, events: SessionEvents, event: SandboxEvent) -> None:
         events.handle(live, event)
         kernel = live.sandbox.kernel
@@ -137,6 +144,7 @@ class SessionBuilder:
         live = LiveSession(row, self._clock)
         live.sandbox = self._sandboxes.build(live, self._database, self._events)
         live.memory = self._sandboxes.build_memory(live)
+        live.variables = self._sandboxes.build_variables(live, self._events)
         live.late = LateOutputs(
             settings=self._settings,
             clock=self._clock,

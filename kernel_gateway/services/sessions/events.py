@@ -41,6 +41,7 @@ class SessionEvents:
             case KernelConnected(hub):
                 live.connect(hub)
             case KernelReplaced(generation, death):
+                live.variables.note_replaced(death)
                 self._store_generation(live, generation, death)
             case SecondConnected(hub, runtime):
                 live.connect(hub, runtime)
@@ -65,6 +66,10 @@ class SessionEvents:
         log.info("kernel_replaced", session=live.id, generation=generation, cause=death.cause if death else None)
         self._finished.finish(live.id, generation)
         self._note(live, "generation", f"**Kernel generation {generation}.** {why}", store)
+
+    def note_variables(self, live: LiveSession, text: str) -> None:
+        """A kernel has variables of the one before it, or was to have them."""
+        self._note(live, "variables", text)
 
     def _note_second_death(self, live: LiveSession, title: str, death: Death) -> None:
         """The kernel for another language ended between executions: the notebook says why."""

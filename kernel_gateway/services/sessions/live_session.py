@@ -29,6 +29,7 @@ from sandcell.models.sessions import Memory, Session
 if TYPE_CHECKING:
     from kernel_gateway.services.sessions.late_outputs import LateOutputs
     from kernel_gateway.services.sessions.memory_guard import SessionMemory
+    from kernel_gateway.services.sessions.session_variables import SessionVariables
     from kernel_gateway.services.sessions.worker import Worker
 
 MOST_TASKS = 1_000
@@ -61,6 +62,7 @@ class LiveSession:
         self.worker: Worker
         self.late: LateOutputs
         self.memory: SessionMemory
+        self.variables: SessionVariables
         self.ending: Ending | None = None
         self.end_task: asyncio.Task[SessionRow] | None = None
         self.start_task: asyncio.Task[None] | None = None
@@ -246,6 +248,10 @@ class LiveSession:
         if self.audience is not None:
             self.audience.close(Ended(reason, detail))
 
+    def now(self) -> float:
+        """The time by the session's clock."""
+        return self._clock.now()
+
     def say(self, line: str) -> None:
         """Show the clients that are attached a line beside what runs."""
         if self.audience is not None:
@@ -310,7 +316,9 @@ class LiveSession:
             executions=self.executions,
             record=self.build_record(),
         )
-        return describe_session(row, self.idle_expires, self.sandbox.memory)
+        session = describe_session(row, self.idle_expires, self.sandbox.memory)
+        session.restored = self.variables.restored
+        return session
 
 
 def describe_session(row: SessionRow, idle_expires: float | None = None, memory: Memory | None = None) -> Session:

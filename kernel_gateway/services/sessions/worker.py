@@ -99,6 +99,7 @@ class Worker:
                 await self._record_internal_error(job, error)
             finally:
                 self._live.running = None
+                self._live.variables.note_end(job)
 
     async def finish(
         self,
@@ -291,6 +292,8 @@ class Worker:
                 await kernel.residence.awake()
         with contextlib.suppress(KernelsError):  # said again, and dealt with, when the code is to run
             await kernel.ready()
+            if not job.row.clear_context:
+                await self._live.variables.restore(kernel)
         return kernel
 
     async def _execute(self, job: Job, kernel: SandboxedKernel) -> None:

@@ -27,6 +27,11 @@ class Contexts:
         self._directories: dict[str, str] = {}
         self._replaced: dict[str, str | None] = {}
 
+    @property
+    def is_default(self) -> bool:
+        """Whether code runs where the kernel began."""
+        return self._current == DEFAULT
+
     def handle(self, content: dict[str, Any]) -> dict[str, Any]:
         """Answer a request of the service's: forget what it names, then enter its context."""
         for name in content.get("forget", []):

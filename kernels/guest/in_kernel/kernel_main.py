@@ -52,6 +52,7 @@ DELIMITER = b"<IDS|MSG>"
 VARIABLES_REQUEST = b'"sandcell_variables_request"'
 CONTEXT_REQUEST = b'"sandcell_context_request"'
 IPYTHON = "IPYTHONDIR"
+KEPT_REQUEST = "sandcell_kept_request"
 GUARD_SIGNAL = signal.SIGURG
 """The guest's word that memory runs out: not SIGINT, whose handler code and asyncio replace, and one whose default
 harms nobody."""
@@ -124,9 +125,11 @@ class Kernel(IPythonKernel):
         self._used: dict[str, Any] | None = None
         self._reporter: Any = None
         self._contexts: Any = None
+        self._kept: Any = None
         super().__init__(**options)
         for comm in ("comm_open", "comm_msg", "comm_close"):
             self.shell_handlers[comm] = self._interruptible(self.shell_handlers[comm])
+        self.shell_handlers[KEPT_REQUEST] = self._interruptible(self._handle_kept)
         self._process = os.getpid()
         self._guard_file = os.path.join(find_own_directory(), GUARD_FILE)
         signal.signal(GUARD_SIGNAL, self.guard_memory)
@@ -219,6 +222,23 @@ class Kernel(IPythonKernel):
             else:
                 reply, content = "sandcell_context_reply", self._enter_context(request["content"])
             session.send(self.control_stream, reply, content, request, ident=identities)
+
+    def _handle_kept(self, stream: Any, identity: Any, parent: Any) -> None:
+        """Between cells, in the thread that runs code: variables for the next kernel, or those of the last one."""
+        shell, asked = cast("Any", self.shell), parent["content"]
+        try:
+            self._kept = self._kept or load("kept_variables").KeptVariables()
+            if asked["do"] == "restore":
+                content = self._kept.restore(shell.user_ns)
+            elif asked["do"] == "forget":
+                content = self._kept.forget()
+            elif self._contexts is not None and not self._contexts.is_default:
+                content = {"status": "error", "evalue": "the code ran in a context of its own"}
+            else:
+                content = self._kept.keep(shell.user_ns, shell.user_ns_hidden, asked["bytes"], asked["seconds"])
+        except (Exception, KeyboardInterrupt) as error:
+            content = {"status": "error", "evalue": f"{type(error).__name__}: {error}"[:500]}
+        cast("Any", self.session).send(stream, "sandcell_kept_reply", content, parent, ident=identity)
 
     def _enter_context(self, asked: dict[str, Any]) -> dict[str, Any]:
         """The service says where the next code is to run; no code runs now."""

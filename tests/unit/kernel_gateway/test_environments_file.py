@@ -283,6 +283,14 @@ def test_each_environment_says_when_its_memory_is_short() -> None:
             environments(f"[python]\nmemory_warn_percent = {wrong}")
 
 
+def test_variables_are_kept_where_a_table_says_so() -> None:
+    told = environments('[etl]\nimage = "data"\nkeep_variables = "on_idle"\nkeep_variables_mb = 7')
+    assert (told["etl"].keep_variables, told["etl"].keep_variables_mb) == ("on_idle", 7)
+    assert environments("[etl]\nimage = 'data'")["etl"].keep_variables == "off"
+    with pytest.raises(SettingInvalid, match="keep_variables must be one of"):
+        environments("[python]\nkeep_variables = 'each'")
+
+
 @pytest.mark.parametrize(
     ("written", "least", "most"),
     [("4", 4, 4), ("0", 0, 0), ("{most = 3}", 0, 3), ("{least = 2, most = 9}", 2, 9), ("{least = 2, most = 2}", 2, 2)],

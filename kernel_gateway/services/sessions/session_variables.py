@@ -1,0 +1,143 @@
+"""Variables that outlive their kernel: written down in the sandbox once the session is idle, taken up by the next one.
+
+A kernel that died gets a successor in the same sandbox, whose disk has them. Nothing is taken up after a restart that
+somebody asked for, nor in another sandbox. Off unless the session's environment says otherwise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from kernel_gateway.errors import GatewayError
+from kernel_gateway.services.background import Background
+from kernel_gateway.services.clock import rfc3339
+from kernel_gateway.services.environments.egress import Find
+from kernel_gateway.services.results.jobs import Job
+from kernels.errors import Death, KernelsError
+from kernels.execution import kept_variables
+from kernels.languages import PYTHON
+from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
+from sandcell.models.sessions import Restored, RestoredVariable
+
+if TYPE_CHECKING:
+    from kernel_gateway.services.sessions.live_session import LiveSession
+
+log = structlog.get_logger(__name__)
+
+IDLE_SECONDS: Final = 1.0
+"""After the last code has ended: callers that come back at once are not held up."""
+MOST_TOLD: Final = 100
+"""Variables in a report, those that are lost first."""
+NAMES_IN_A_NOTE: Final = 10
+LOST_SANDBOX: Final = "the sandbox was lost, and with it what was kept of its variables"
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What was written down: in which sandbox, of which generation, when, and after how many executions."""
+
+    kernel: SandboxedKernel
+    generation: int
+    at: float
+    executions: int
+
+
+class SessionVariables:
+    """Of one session. `note` writes a note into its notebook; it and `note_end` return at once."""
+
+    def __init__(
+        self, live: LiveSession, *, find_environment: Find, background: Background, note: Callable[[str], None]
+    ) -> None:
+        self.restored: Restored | None = None
+        """What the present kernel has of the one before; None of one that began blank."""
+        self._live = live
+        self._find_environment = find_environment
+        self._background = background
+        self._note = note
+        self._kernel: SandboxedKernel | None = None
+        """By whose environment the next is known."""
+        self._most_bytes = 0
+        self._kept: _Kept | None = None
+        self._keeping: asyncio.Task[None] | None = None
+
+    def note_end(self, job: Job) -> None:
+        """Code has ended: what it left is kept once nothing else comes."""
+        kernel = self._live.sandbox.kernel
+        if kernel is None or job.row.started is None or job.row.runtime != PYTHON:
+            return
+        if self._kernel is kernel and not self._most_bytes:
+            return
+        if self._keeping is not None:
+            self._keeping.cancel()
+        self._keeping = self._background.spawn(self._keep_when_idle(kernel), f"variables of {self._live.id}")
+
+    def note_replaced(self, death: Death | None) -> None:
+        """The kernel was replaced; one that was restarted on request leaves nothing to the next."""
+        self.restored = None
+        if death is None or death.cause == "restart":
+            self._kept = None
+
+    async def restore(self, kernel: SandboxedKernel) -> None:
+        """Called before code runs: give a kernel what the one before it left, and say what became of it."""
+        kept, hub = self._kept, kernel.hub
+        if kept is None or hub is None or (kept.kernel is kernel and kept.generation == hub.generation):
+            return
+        self._kept = None  # a kernel that dies of them is not given them again
+        as_of, later = rfc3339(kept.at), self._live.executions - kept.executions
+        if kept.kernel is not kernel:
+            self._tell(Restored(hub.generation, as_of, later, why=LOST_SANDBOX))
+            return
+        try:
+            found = await kept_variables.restore(hub)
+        except KernelsError as error:
+            self._tell(Restored(hub.generation, as_of, later, why=str(error)))
+            return
+        self._kept = _Kept(kernel, hub.generation, kept.at, kept.executions)
+        told = [RestoredVariable(each.name, each.outcome, each.why or None) for each in found]
+        told.sort(key=lambda each: each.outcome == "restored")
+        self._tell(Restored(hub.generation, as_of, later, told[:MOST_TOLD], max(len(told) - MOST_TOLD, 0)))
+
+    def _tell(self, restored: Restored) -> None:
+        self.restored = restored
+        log.info("variables_restored", session=self._live.id, generation=restored.generation, why=restored.why)
+        self._note(_describe(restored))
+
+    async def _keep_when_idle(self, kernel: SandboxedKernel) -> None:
+        await asyncio.sleep(IDLE_SECONDS)
+        if self._kernel is not kernel:
+            try:
+                environment = await self._find_environment()
+            except GatewayError as error:
+                log.warning("variables_not_kept", session=self._live.id, error=error.code)
+                return
+            on = environment.keep_variables == "on_idle"
+            self._kernel, self._most_bytes = kernel, environment.keep_variables_mb << 20 if on else 0
+        hub = kernel.hub
+        if not self._most_bytes or hub is None or self._live.busy or kernel.residence.stopped:
+            return
+        executions = self._live.executions
+        try:
+            await kept_variables.keep(hub, self._most_bytes)
+        except KernelsError as error:
+            log.warning("variables_not_kept", session=self._live.id, error=str(error))
+            return
+        self._kept = _Kept(kernel, hub.generation, self._live.now(), executions)
+
+
+def _describe(restored: Restored) -> str:
+    """The note in the notebook. Names are code: whoever writes the session's code chooses them."""
+    if restored.why is not None:
+        return f"**Variables lost:** {restored.why}."
+    lost = [each for each in restored.variables if each.outcome == "lost"]
+    back = len(restored.variables) - len(lost) + restored.omitted
+    text = f"**Variables restored:** {back:,}, as they were at {restored.as_of}, {restored.later} executions earlier."
+    if lost:
+        named = ", ".join(f"`{each.name[:80].replace('`', chr(39))}`" for each in lost[:NAMES_IN_A_NOTE])
+        more = f" and {len(lost) - NAMES_IN_A_NOTE:,} more" if len(lost) > NAMES_IN_A_NOTE else ""
+        text += f" Lost: {named}{more}."
+    return text

@@ -1,0 +1,71 @@
+"""Variables that outlive their kernel: the kernel is asked to write them down, and its successor to take them up.
+
+Both happen in the sandbox, by code that runs as the user; see `guest/in_kernel/kept_variables.py`. What comes back here
+is a report whose form is all that is believed.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+from kernels.errors import SandboxFailed
+from kernels.execution.hub import Hub
+
+MOST_ANSWER_BYTES: Final = 1_000_000
+MOST_VARIABLES: Final = 1_000
+KEEP_SECONDS: Final = 2.0
+"""How long keeping may take; code that comes meanwhile waits as long at most."""
+ANSWER_SECONDS: Final = 30.0
+RESTORE_SECONDS: Final = 60.0
+
+_Text = Annotated[str, msgspec.Meta(max_length=1_000)]
+
+
+class RestoredVariable(msgspec.Struct):
+    """A name of the kernel before, and whether this one has it; `why` not."""
+
+    name: _Text
+    outcome: Literal["restored", "lost"]
+    why: _Text = ""
+
+
+class _Reply(msgspec.Struct):
+    status: str = ""
+    evalue: _Text = ""
+    variables: Annotated[list[RestoredVariable], msgspec.Meta(max_length=MOST_VARIABLES)] = msgspec.field(
+        default_factory=list
+    )
+
+
+_decode: Final = msgspec.json.Decoder(_Reply).decode
+
+
+async def keep(hub: Hub, most_bytes: int) -> None:
+    """Have the kernel write its variables down; raises `DeadlineExceeded`, `SandboxFailed`, or a failed hub's error."""
+    content = {"do": "keep", "bytes": most_bytes, "seconds": KEEP_SECONDS}
+    await _ask(hub, content, ANSWER_SECONDS)
+
+
+async def restore(hub: Hub) -> list[RestoredVariable]:
+    """Have a new kernel take up what the one before wrote down; raises as `keep` does."""
+    return (await _ask(hub, {"do": "restore"}, RESTORE_SECONDS)).variables
+
+
+async def forget(hub: Hub) -> None:
+    """Have the kernel remove what was written down; raises as `keep` does."""
+    await _ask(hub, {"do": "forget"}, ANSWER_SECONDS)
+
+
+async def _ask(hub: Hub, content: dict[str, Any], seconds: float) -> _Reply:
+    message = await hub.request("shell", "sandcell_kept_request", content, deadline_seconds=seconds)
+    if len(message.content_json) > MOST_ANSWER_BYTES:
+        raise SandboxFailed("the kernel's answer about kept variables is longer than any may be")
+    try:
+        reply = _decode(message.content_json)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        raise SandboxFailed("the kernel's answer about kept variables makes no sense") from None
+    if reply.status != "ok":
+        raise SandboxFailed(f"the kernel could not do that with its variables ({reply.evalue[:200]!a})")
+    return reply

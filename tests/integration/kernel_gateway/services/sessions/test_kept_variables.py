@@ -1,0 +1,146 @@
+"""Variables that outlive their kernel: what is kept, what the next kernel has, and what is said of the rest."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from kernel_gateway.errors import GenerationMismatch
+from kernel_gateway.services.sessions import session_variables
+from sandcell.models.sessions import Restored, Session
+from tests.integration.kernel_gateway.services.conftest import Gateway, House, house_in
+
+OnSession = Callable[[Callable[[Gateway, Session], Awaitable[None]]], None]
+FILL = """
+import collections, datetime, decimal, json as notation, threading, numpy, pandas
+class Point:
+    def __init__(self, x): self.x = x
+def double(number): return 2 * number
+def make_adder(n): return lambda x: x + n
+number, text, raw, nothing = 2 ** 70, "ä" * 10, bytes(200_000), None
+listed = [1, {"a": (2, 3)}, {4}]
+same = listed
+point = Point([listed])
+day, money = datetime.date(2020, 2, 29), decimal.Decimal("1.10")
+counted = collections.Counter("abca")
+array = numpy.arange(100_000.0)
+frame = pandas.DataFrame({"a": [1, 2], "b": ["x", None]})
+opened, waiting = open("/dev/null"), (each for each in listed)
+lock, adder = threading.Lock(), make_adder(1)
+class Trap:
+    def __reduce__(self): raise RuntimeError("not me")
+trap = Trap()
+_own = 1
+"""
+CHECK = """
+assert (number, text, len(raw), nothing) == (2 ** 70, "ä" * 10, 200_000, None)
+assert listed == [1, {"a": (2, 3)}, {4}] and same is listed
+assert type(point) is Point and point.x == [listed] and double(21) == 42
+assert (day.year, str(money), counted["a"], notation.dumps([1])) == (2020, "1.10", 2, "[1]")
+assert array.sum() == 4999950000.0 and list(frame["a"]) == [1, 2] and frame["b"].isna().sum() == 1
+sorted({"opened", "waiting", "lock", "adder", "trap", "_own"} & set(globals()))
+"""
+LOST = {
+    "opened": "an open file",
+    "waiting": "code that has begun: a generator",
+    "lock": "TypeError: cannot pickle '_thread.lock' object",
+    "adder": "a function that holds variables of another",
+    "trap": "RuntimeError: not me",
+}
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory, short_directory: Path, environments_dir: Path) -> House:
+    house = house_in(tmp_path_factory.mktemp("data"), short_directory, environments_dir)
+    table = '[keeps]\nimage = "python"\nkeep_variables = "on_idle"\nkeep_variables_mb = 20\n'
+    (Path(house.settings.data_dir) / "environments.toml").write_text(table)
+    return house
+
+
+@pytest.fixture(scope="module")
+def on_session(house: House) -> Iterator[OnSession]:
+    """Runs coroutine functions, one after another, with one gateway and a session that keeps its variables."""
+    stack = AsyncExitStack()
+    with asyncio.Runner() as runner, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session_variables, "IDLE_SECONDS", 0.0)
+        gateway = runner.run(stack.enter_async_context(house.gateway()))
+        session = runner.run(
+            gateway.start(environment="keeps", timeout_seconds=1_000_000, idle_timeout_seconds=1_000_000)
+        )
+        yield lambda test: runner.run(test(gateway, session))
+        runner.run(stack.aclose())
+
+
+async def keep(gateway: Gateway, session: Session, code: str) -> None:
+    """Run code, and wait until what it left is kept."""
+    live = await gateway.services.registry.require(gateway.me, session.id)
+    before = live.variables._kept
+    ran = await gateway.run(session, code)
+    assert ran.status == "ok", ran
+
+    async def kept() -> bool:
+        return live.variables._kept is not before
+
+    await gateway.until(kept)
+
+
+async def die(gateway: Gateway, session: Session) -> None:
+    ran = await gateway.run(session, f"import os; os.kill(os.getpid(), {signal.SIGKILL.value})")
+    assert ran.status == "died"
+
+
+async def restored(gateway: Gateway, session: Session) -> Restored:
+    found = (await gateway.show(session)).restored
+    assert found is not None
+    return found
+
+
+def test_a_kernel_that_died_leaves_its_variables_to_the_next(on_session: OnSession) -> None:
+    async def test(gateway: Gateway, session: Session) -> None:
+        assert (await gateway.show(session)).restored is None
+        await keep(gateway, session, FILL)
+        await gateway.run(session, "gone = 1\nimport time; time.sleep(0)")
+        await die(gateway, session)
+        checked = await gateway.run(session, CHECK)
+        assert checked.error is None, checked.error
+        assert checked.outputs[-1]["data"]["text/plain"] == "[]"
+        told = await restored(gateway, session)
+        assert (told.generation, told.why) == (2, None)
+        assert {each.name: each.why for each in told.variables if each.outcome == "lost"} == LOST
+        assert {each.name for each in told.variables} >= {"frame", "Point", "double", "same"}
+        with pytest.raises(GenerationMismatch):  # what it had is there, and yet it is another kernel
+            await gateway.run(session, "1", expect_generation=1)
+
+    on_session(test)
+
+
+def test_a_restart_on_request_leaves_nothing(on_session: OnSession) -> None:
+    async def test(gateway: Gateway, session: Session) -> None:
+        await keep(gateway, session, "kept = 1")
+        await gateway.services.sessions.restart(gateway.me, session.id)
+        assert await gateway.text(session, "'kept' in globals()") == "False"
+        assert (await gateway.show(session)).restored is None
+        await keep(gateway, session, "kept = 2")
+        assert await gateway.text(session, "kept") == "2"
+        await gateway.run(session, "1", clear_context=True)
+        assert await gateway.text(session, "'kept' in globals()") == "False"
+
+    on_session(test)
+
+
+def test_what_has_no_room_is_lost_alone(on_session: OnSession) -> None:
+    async def test(gateway: Gateway, session: Session) -> None:
+        await keep(gateway, session, "import os\nfits, large, after = 1, os.urandom(21_000_000), 2")
+        await die(gateway, session)
+        assert await gateway.text(session, "fits, after") == "(1, 2)"
+        lost = [each for each in (await restored(gateway, session)).variables if each.outcome == "lost"]
+        assert [(each.name, each.why) for each in lost] == [
+            ("large", "there is no room for it within `keep_variables_mb`")
+        ]
+
+    on_session(test)
