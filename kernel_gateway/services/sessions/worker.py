@@ -224,6 +224,8 @@ class Worker:
             self._live.require_context(job)
             if job.row.clear_context:
                 await _clear(job, kernel)
+            else:
+                await self._live.variables.restore(kernel)
             await self._enter(job, kernel)
             now = self._clock.now()
             # Durable before the code goes out, so that no restart of the service runs it twice. Where the kernel was
@@ -292,8 +294,6 @@ class Worker:
                 await kernel.residence.awake()
         with contextlib.suppress(KernelsError):  # said again, and dealt with, when the code is to run
             await kernel.ready()
-            if not job.row.clear_context:
-                await self._live.variables.restore(kernel)
         return kernel
 
     async def _execute(self, job: Job, kernel: SandboxedKernel) -> None:

@@ -22,6 +22,7 @@ import shutil
 import sys
 import time
 import types
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, BinaryIO
 
@@ -32,6 +33,8 @@ LONGEST_WHY = 200
 LONGEST_NAME = 200
 MOST_CELLS = 200
 """Cells, and other files, that are looked through for a class, the latest first."""
+PIECE_BYTES = 16 * 1024 * 1024
+"""Of something large, what is written or read before another look at the clock."""
 SCALARS = (bool, float, complex, type(None))
 SHORT = 200
 """Characters or bits of a text or a number that is its own digest."""
@@ -68,12 +71,11 @@ class _Pickled(io.RawIOBase):
         self.size += piece.nbytes
         if self.size > self._most_bytes:
             raise NotKept("there is no room for it within `keep_variables_mb`")
-        if time.monotonic() > self._until:
-            raise NotKept("there was no time for it")
-        if self.file is None and self.size <= SMALL_BYTES:
-            self.small += piece
-        else:
-            self.spill().write(piece)
+        for part in _cut(piece, self._until):
+            if self.file is None and self.size <= SMALL_BYTES:
+                self.small += part
+            else:
+                self.spill().write(part)
         return piece.nbytes
 
     def spill(self) -> BinaryIO:
@@ -128,7 +130,7 @@ class KeptVariables:
             described = _describe(name, value)
             if described is not None:
                 return described
-            digest = _digest(value)
+            digest = _digest(value, left, until)
             if digest is not None and digest == old.get("digest") and old["bytes"] <= left:
                 return old
             self._number += 1
@@ -249,7 +251,15 @@ def _find_class(name: str) -> str | None:
     return None
 
 
-def _digest(value: Any) -> str | None:
+def _cut(data: memoryview, until: float) -> Iterator[memoryview]:
+    """Parts of something large, between which its time may be over; raises `NotKept`."""
+    for start in range(0, data.nbytes, PIECE_BYTES):
+        if time.monotonic() > until:
+            raise NotKept("there was no time for it")
+        yield data[start : start + PIECE_BYTES]
+
+
+def _digest(value: Any, most_bytes: int, until: float) -> str | None:
     """Of short scalars, and of numpy's arrays and bytes that are large as they lie in memory: they need no pickling."""
     kind = type(value)
     if kind in SCALARS or (kind is int and value.bit_length() <= SHORT) or (kind is str and len(value) <= SHORT):
@@ -261,4 +271,9 @@ def _digest(value: Any) -> str | None:
         shape, data = f"{value.shape} {value.dtype.str}", memoryview(value.reshape(-1).view("u1"))
     else:
         return None
-    return None if data.nbytes <= SMALL_BYTES else f"{shape} {hashlib.blake2b(data, digest_size=16).hexdigest()}"
+    if not SMALL_BYTES < data.nbytes <= most_bytes:
+        return None
+    found = hashlib.blake2b(digest_size=16)
+    for part in _cut(data, until):
+        found.update(part)
+    return f"{shape} {found.hexdigest()}"
