@@ -53,11 +53,6 @@ async def restore(hub: Hub) -> list[RestoredVariable]:
     return (await _ask(hub, {"do": "restore"}, RESTORE_SECONDS)).variables
 
 
-async def forget(hub: Hub) -> None:
-    """Have the kernel remove what was written down; raises as `keep` does."""
-    await _ask(hub, {"do": "forget"}, ANSWER_SECONDS)
-
-
 async def _ask(hub: Hub, content: dict[str, Any], seconds: float) -> _Reply:
     message = await hub.request("shell", "sandcell_kept_request", content, deadline_seconds=seconds)
     if len(message.content_json) > MOST_ANSWER_BYTES:

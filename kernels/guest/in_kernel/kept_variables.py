@@ -18,7 +18,6 @@ import json
 import linecache
 import os
 import pickle
-import shutil
 import sys
 import time
 import types
@@ -189,12 +188,6 @@ class KeptVariables:
             return names[name]
         with open(os.path.join(self._directory, row["file"]), "rb") as file:
             return pickle.load(file)  # noqa: S301 - what the same user has written
-
-    def forget(self) -> Row:
-        """Remove all that was kept."""
-        self._rows = {}
-        shutil.rmtree(self._directory, ignore_errors=True)
-        return {"status": "ok"}
 
 
 def _is_kept(name: Any, hidden: Any) -> bool:

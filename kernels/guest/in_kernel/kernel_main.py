@@ -230,8 +230,6 @@ class Kernel(IPythonKernel):
             self._kept = self._kept or load("kept_variables").KeptVariables()
             if asked["do"] == "restore":
                 content = self._kept.restore(shell.user_ns)
-            elif asked["do"] == "forget":
-                content = self._kept.forget()
             elif self._contexts is not None and not self._contexts.is_default:
                 content = {"status": "error", "evalue": "the code ran in a context of its own"}
             else:
