@@ -21,11 +21,11 @@ from kernel_gateway.services.mirroring.spool import Spool
 from kernel_gateway.services.records.record import Record
 from kernel_gateway.services.results.jobs import FinishedJobs
 from kernel_gateway.services.results.kept_outputs import KeptOutputs
+from kernel_gateway.services.results.memory_guard import SessionMemory
 from kernel_gateway.services.results.redaction import Redaction
 from kernel_gateway.services.sessions.events import SessionEvents, store_record
 from kernel_gateway.services.sessions.late_outputs import LateOutputs
 from kernel_gateway.services.sessions.live_session import LiveSession
-from kernel_gateway.services.sessions.memory_guard import SessionMemory
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.sessions.session_sandbox import SandboxEvent, SessionSandbox
 from kernel_gateway.services.sessions.session_variables import SessionVariables

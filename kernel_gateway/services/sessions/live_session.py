@@ -27,8 +27,8 @@ from sandcell.models.sessions import Ended as SessionEnded
 from sandcell.models.sessions import Memory, Session
 
 if TYPE_CHECKING:
+    from kernel_gateway.services.results.memory_guard import SessionMemory
     from kernel_gateway.services.sessions.late_outputs import LateOutputs
-    from kernel_gateway.services.sessions.memory_guard import SessionMemory
     from kernel_gateway.services.sessions.session_variables import SessionVariables
     from kernel_gateway.services.sessions.worker import Worker
 
