@@ -10,6 +10,7 @@ import pytest
 from sandcell.models.commands import Command
 from sandcell.models.executions import (
     Death,
+    Event,
     Execution,
     ExecutionError,
     ExecutionStatus,
@@ -19,7 +20,7 @@ from sandcell.models.executions import (
 )
 from sandcell.models.inspection import Variable, Variables
 from sandcell.models.replays import CellReplay, Replay
-from sandcell.tools import rendering
+from sandcell.tools import rendering, toolbox
 from sandcell.tools.contents import Image, Link, Text
 
 PNG = base64.b64encode(b"\x89PNG picture").decode()
@@ -141,3 +142,11 @@ def test_variables_and_replays() -> None:
     assert rendering.render_replay(replay, 1_000).text == (
         "Not the same: 1 same, 1 different.\nCell 2: different. it printed more\n-1\n+2"
     )
+
+
+def test_what_is_printed_and_that_memory_runs_short_is_told_while_code_runs() -> None:
+    lines: list[str] = []
+    tell = toolbox._pass_on(lines.append)
+    for kind, data in (("started", {}), ("stream", {"text": "hello\n"}), ("memory", {"detail": "486 of 512 MB"})):
+        tell(Event(1, kind, data))
+    assert lines == ["hello\n", "[486 of 512 MB]"]
