@@ -62,7 +62,7 @@ def load_application() -> Run:
 
     Collecting among it takes a quarter of the processor time of a start, and as much once more when the process ends.
     What serving makes is freed as soon as nothing refers to it: the collector, which is for the few cycles in that,
-    looks less often than it would, which took a twentieth of the time of an execution.
+    looks less often than it would.
     """
     gc.disable()
     from kernel_gateway.server.application import run  # noqa: PLC0415 - not before the collector is off

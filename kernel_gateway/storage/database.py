@@ -1,10 +1,8 @@
 """One database: its engine, and `run`, which carries out a query in one transaction off the loop.
 
 SQLite gets one thread and one connection (WAL, foreign keys, a busy timeout): one writer is all it has, and a second
-thread would only wait. Queries that wait for it share a transaction (`shared_transactions`). A few small rows are
-written on the loop itself while that thread has nothing to do (`run_here`): the way to it and back, and the interpreter
-lock that two threads pass to and fro at each call of SQLite, cost several times as much as the statements. Committed
-work survives a `kill -9` of this process.
+thread would only wait. Queries that wait for it share a transaction (`shared_transactions`). Committed work survives a
+`kill -9` of this process.
 """
 
 from __future__ import annotations
@@ -32,10 +30,6 @@ BUSY_SECONDS = 5
 DEADLINE_SECONDS = 30.0
 THREADS = 8
 """Threads, and so connections, for a database other than SQLite."""
-CHECKPOINT_PAGES = 1_000
-"""How long SQLite's log of changes grows before it is brought into the database and the disk is synced; its default."""
-MOST_HERE = 100
-"""Transactions on the loop until one has to go to the thread, which brings the log of the changes into the database."""
 
 
 class Database:
@@ -45,9 +39,6 @@ class Database:
         self._sqlite = make_url(url).get_backend_name() == "sqlite"
         self._engine = _sqlite_engine(url) if self._sqlite else create_engine(url, pool_size=THREADS)
         self._kept: Connection | None = None
-        self._closing = False
-        self._here = 0
-        """Transactions on the loop since the last one in the thread; the connection is set to waiting for nothing."""
         self._executor = ThreadPoolExecutor(1 if self._sqlite else THREADS, thread_name_prefix="database")
         self._shared = SharedTransactions(self._executor, self._transaction) if self._sqlite else None
 
@@ -78,30 +69,8 @@ class Database:
                 raise
             raise ours from error
 
-    def run_here(self, query: Callable[[Connection], object]) -> bool:
-        """Carry out a short query on the loop, in one transaction, if it can be at once; says whether it was.
-
-        It writes a few small rows. False: nothing of it stays, since another query or another process is at work, or
-        something is wrong, which `run` then says.
-        """
-        kept = self._kept
-        if self._closing or kept is None or kept.closed or kept.invalidated or self._here >= MOST_HERE:
-            return False
-        if self._shared is None or not self._shared.idle:
-            return False
-        self._here += 1
-        try:
-            if self._here == 1:
-                _set_waiting(kept, waits=False)
-            with kept.begin():
-                query(kept)
-        except Exception:  # whatever it is, the thread finds it again, and who waits for that is told
-            return False
-        return True
-
     async def aclose(self) -> None:
         """Wait for what runs, then close every connection."""
-        self._closing = True
         try:
             await self._in_thread(self._dispose)
         finally:
@@ -113,10 +82,7 @@ class Database:
                 return query(connection)
         # SQLite's one thread keeps its connection: taking it from the pool costs as much as a short transaction.
         if self._kept is None or self._kept.closed or self._kept.invalidated:
-            self._kept, self._here = self._engine.connect(), 0
-        if self._here:
-            _set_waiting(self._kept, waits=True)
-            self._here = 0
+            self._kept = self._engine.connect()
         with self._kept.begin():
             return query(self._kept)
 
@@ -213,16 +179,6 @@ def _sqlite_engine(url: str) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     return engine
-
-
-def _set_waiting(connection: Connection, *, waits: bool) -> None:
-    """Whether a transaction waits for other processes that write, and syncs the disk when the log has grown long.
-
-    Not on the loop, which would stand still meanwhile.
-    """
-    driver: Any = connection.connection.dbapi_connection
-    driver.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000 if waits else 0}")
-    driver.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES if waits else 0}")
 
 
 def _close_to_others(path: Path) -> None:

@@ -43,12 +43,6 @@ class SharedTransactions:
         self._guard = threading.Lock()
         self._working = False
 
-    @property
-    def idle(self) -> bool:
-        """Whether nothing runs in the thread nor waits for it; on the loop that stays so until the caller waits."""
-        with self._guard:
-            return not self._working
-
     async def run(self, query: Callable[[Connection], T]) -> T:
         """What the query returns, once it is committed; raises what it raises."""
         loop = asyncio.get_running_loop()

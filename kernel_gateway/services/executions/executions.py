@@ -9,7 +9,6 @@ import uuid
 from collections.abc import AsyncIterator, Callable
 
 import msgspec
-from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from kernel_gateway.errors import (
@@ -49,8 +48,6 @@ from sandcell.models.model import Page
 from sandcell.models.sync import ExecutionSync, Sync
 
 LONGEST_KEY = 255
-MOST_CODE_HERE = 16_384
-"""Characters of code that are stored without the way to the database's thread."""
 
 
 class Executions:
@@ -131,7 +128,8 @@ class Executions:
             live.require_unleased(lease)
         if submission.on_busy == "reject" and (live.running is not None or live.waiting):
             raise SessionBusy("something runs in this session", session_id=session_id)
-        return await self._admit(live, row, submission, lease=lease, context=context)
+        admit = self._admit(live, row, submission, lease=lease, context=context)
+        return await self._background.carry_out(admit, f"submit {row.id}")
 
     async def submit_attached(
         self,
@@ -158,7 +156,8 @@ class Executions:
             timeout_seconds=self._settings.attached_timeout_seconds,
             expect_generation=live.sandbox.live_generation if declared is None else None,
         )
-        await self._admit(live, row, submission, asked=Asked(request, told))
+        admit = self._admit(live, row, submission, asked=Asked(request, told))
+        await self._background.carry_out(admit, f"submit {row.id}")
 
     async def wait(self, principal: Principal, session_id: str, execution_id: str) -> Execution:
         """The execution once it has ended; cancelling the wait does not touch it.
@@ -307,27 +306,8 @@ class Executions:
         job = self._queue(live, row, asked, lease, context)
         taken = None if row.clear_context else live.takes_at_once(job)
 
-        def add(connection: Connection) -> None:
-            executions.add(connection, row, begun=taken)
-
-        if submission.on_busy != "interrupt" and len(row.code) <= MOST_CODE_HERE and self._database.run_here(add):
-            job.begun = taken
-            job.mark_stored(stored=True)
-            return execution_of(row)
-        return await self._background.carry_out(self._store(live, job, submission, taken, add), f"submit {row.id}")
-
-    async def _store(
-        self,
-        live: LiveSession,
-        job: Job,
-        submission: Submission,
-        taken: int | None,
-        add: Callable[[Connection], None],
-    ) -> Execution:
-        """Store a job's row where that has to wait, whatever becomes of the caller meanwhile."""
-        row = job.row
         try:
-            await self._database.run(add)
+            await self._database.run(lambda c: executions.add(c, row, begun=taken))
             job.begun = taken
         except BaseException as error:
             live.withdraw(job)

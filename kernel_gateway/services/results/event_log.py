@@ -33,11 +33,6 @@ class EventLog:
         self._closed = False
         self._over = False
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether all events are kept."""
-        return not self._dropped
-
     def append(self, event: str, data: dict[str, Any]) -> None:
         """Add an event and wake the followers; a closed log takes no more."""
         if not self._closed:

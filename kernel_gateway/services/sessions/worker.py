@@ -47,8 +47,6 @@ from sandcell.models.sync import ExecutionSync
 log = structlog.get_logger(__name__)
 SLACK_SECONDS = 30.0
 LONGEST_PAUSE_SECONDS = 5.0
-MOST_BYTES_HERE = 16_384
-"""Of an execution's code and events, which are about what its row has: up to so many it is stored on the loop."""
 NO_DISPLAYS: Mapping[str, Sequence[int]] = {}
 NO_UPDATES: Mapping[str, Mapping[str, Any]] = {}
 
@@ -358,8 +356,6 @@ class Worker:
             if count:
                 sessions.count_execution(connection, row.session_id, row.ended or 0.0)
 
-        if _is_short(job, row) and self._database.run_here(store):
-            return None
         pause = 0.1
         while True:
             try:
@@ -369,12 +365,6 @@ class Worker:
                 job.trouble(error)
                 await self._clock.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
-
-
-def _is_short(job: Job, row: ExecutionRow) -> bool:
-    """Whether the row is written in no time: it is small, and changes no other execution's, which may be large."""
-    small = job.log.is_whole and len(row.code) + job.log.size_bytes <= MOST_BYTES_HERE
-    return small and not (row.outcome and row.outcome.updates)
 
 
 async def _run(

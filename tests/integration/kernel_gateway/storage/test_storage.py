@@ -29,7 +29,7 @@ from kernel_gateway.services.credentials.authentication import Identity
 from kernel_gateway.services.credentials.tokens import Tokens
 from kernel_gateway.storage import audit, executions, principals, schema, sessions
 from kernel_gateway.storage.audit import AuditFilter, AuditRow
-from kernel_gateway.storage.database import BUSY_SECONDS, CHECKPOINT_PAGES, MOST_HERE, Database, reading, writing
+from kernel_gateway.storage.database import Database, reading, writing
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
 from kernel_gateway.storage.sessions import SessionRow
 from kernel_gateway.storage.tables import metadata
@@ -332,53 +332,6 @@ def test_a_full_disk_is_told_to_all_who_share_a_transaction(tmp_path: Path) -> N
         assert await reads is not None
         await database.run(lambda c: c.exec_driver_sql("PRAGMA max_page_count = 1000000"))
         await database.run(lambda c: executions.add(c, large[0]))
-
-    on_database(tmp_path, check)
-
-
-def test_a_few_rows_are_written_on_the_loop_while_nobody_else_writes(tmp_path: Path) -> None:
-    async def check(database: Database) -> None:
-        threads = set[int]()
-
-        def add(name: str, connection: Connection) -> None:
-            threads.add(threading.get_ident())
-            principals.add(connection, Principal(name, name, admin=False), NOW)
-
-        assert not database.run_here(partial(add, "a")), "there is no connection yet"
-        await database.run(lambda c: c.exec_driver_sql("SELECT 1").scalar())
-        assert database.run_here(partial(add, "a"))
-        assert threads == {threading.get_ident()}
-        async with BusyDatabase(database):
-            assert not database.run_here(partial(add, "b")), "the thread has the connection"
-        with contextlib.closing(sqlite3.connect(tmp_path / "data/sandcell.db")) as other:
-            other.execute("BEGIN IMMEDIATE")
-            assert not database.run_here(partial(add, "b")), "another process writes, for which the loop must not wait"
-        assert not database.run_here(partial(add, "a")), "it fails, which `run` says"
-        assert database.run_here(partial(add, "b"))
-        with contextlib.closing(sqlite3.connect(tmp_path / "data/sandcell.db")) as other:
-            assert {name for (name,) in other.execute("SELECT name FROM principals")} >= {"a", "b"}, (
-                "they are committed"
-            )
-        with pytest.raises(IntegrityError):
-            await database.run(partial(add, "a"))
-
-    on_database(tmp_path, check)
-
-
-def test_the_thread_waits_for_other_processes_and_brings_the_log_into_the_database(tmp_path: Path) -> None:
-    async def check(database: Database) -> None:
-        def read(connection: Connection) -> list[Any]:
-            names = ("busy_timeout", "wal_autocheckpoint")
-            return [connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in names]
-
-        as_set = await database.run(read)
-        seen: list[list[Any]] = []
-        for _ in range(MOST_HERE):
-            assert database.run_here(lambda c: seen.append(read(c)))
-        assert seen == [[0, 0]] * MOST_HERE
-        assert not database.run_here(read), "the log has grown: it is the thread's turn"
-        assert await database.run(read) == as_set == [BUSY_SECONDS * 1000, CHECKPOINT_PAGES]
-        assert database.run_here(read)
 
     on_database(tmp_path, check)
 
