@@ -183,8 +183,9 @@ def show(client: Client, *, environment: str, as_json: bool) -> None:
         ("agents detached", ", ".join(needs.detached_agents)),
     ]
     show_table(("", ""), rows)
-    if one.status == "FAILED" and one.build_log:
-        say(one.build_log)
+    if one.status == "FAILED":
+        for line in one.build_log.splitlines():
+            say(line)
 
 
 @environments.command("packages")
