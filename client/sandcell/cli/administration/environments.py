@@ -138,10 +138,14 @@ def create(
         show_json(made)
         return
     click.echo(made.id)
+    say(_tell_made(made))
+
+
+def _tell_made(made: EnvironmentInfo) -> str:
+    """What is to be done next."""
     if made.status == "BUILDING":
-        say(f"{made.id} is being built; see how far it is: sandcell environments show {made.name}")
-        return
-    say(f"made {made.id}; start a session in it: sandcell session new --environment {made.name}")
+        return f"{made.id} is being built; see how far it is: sandcell environments show {made.name}"
+    return f"made {made.id}; start a session in it: sandcell session new --environment {made.name}"
 
 
 def _tags(given: tuple[str, ...]) -> dict[str, str]:

@@ -49,6 +49,7 @@ def test_without_the_operators_leave_nobody_adds_packages(service: RunningServic
 
 
 @pytest.mark.long
+@pytest.mark.timeout(3600)
 def test_a_build_that_was_cut_off_is_done_again_and_failures_say_why(
     make_service: Callable[..., RunningService], tmp_path: Path
 ) -> None:
