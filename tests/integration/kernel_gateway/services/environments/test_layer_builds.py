@@ -101,17 +101,16 @@ def test_a_build_that_was_cut_off_is_done_again_and_failures_say_why(
         with Rest(service) as again:
             ready = await_build(again, made["id"])
             assert (ready["status"], ready["failure"]) == ("READY", "")
-            with again.session(environment="killed") as session:
-                assert session.run("import own; print(own.GREETING)")["stdout"] == "of my own\n"
-                service.kill()  # what runs on an image is taken up with it
-                service.start()
-                with Rest(service) as third:
-                    third.get(session.path)
-                    ran = third.post(f"{session.path}/executions", code="print(own.GREETING)")
-                    assert ran["stdout"] == "of my own\n"
-                    third.http.delete(session.path)
-                    assert third.http.delete("/v1/environments/killed").is_success
-                    eventually(lambda: layers(service) == [])
+            session = again.session(environment="killed")
+            assert session.run("import own; print(own.GREETING)")["stdout"] == "of my own\n"
+        service.kill()  # what runs on an image is taken up with it
+        service.start()
+        with Rest(service) as again:
+            ran = again.post(f"{session.path}/executions", code="print(own.GREETING)")
+            assert ran["stdout"] == "of my own\n"
+            assert again.http.delete(session.path).is_success
+            assert again.http.delete("/v1/environments/killed").is_success
+            eventually(lambda: layers(service) == [])
 
 
 @pytest.mark.long
