@@ -119,8 +119,17 @@ class LauncherRuntime:
         return socket.socket(fileno=await self._fetch(wire.View(form)))
 
     async def lay_packages(self, sandbox_id: str, base: Environment, layer: str, part: Part) -> None:
-        made = wire.LayPackages(sandbox_id, base.image, base.digest, layer, part)
-        await self._ask(made, wire.Nothing, _LAY_SECONDS)
+        wanted = wire.LayPackages(sandbox_id, base.image, base.digest, layer, part)
+        laying = asyncio.create_task(self._ask(wanted, wire.Nothing, _LAY_SECONDS))
+        try:
+            await asyncio.shield(laying)
+        except asyncio.CancelledError:
+            # The launcher goes on reading the sandbox's files: it is not to be destroyed before that is over. The
+            # request's own deadline ends the wait.
+            await asyncio.wait([laying])
+            if not laying.cancelled():
+                laying.exception()
+            raise
 
     async def remove_layer(self, layer: str) -> None:
         await self._ask(wire.RemoveLayer(layer), wire.Nothing, _LONG_SECONDS)

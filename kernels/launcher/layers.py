@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final, TypeVar
 
 from kernels.errors import LauncherRefused, SandboxGone
 from kernels.images import added_packages
@@ -22,11 +22,10 @@ from kernels.launcher.wire import LayPackages, RemoveLayer
 from kernels.oci.host import findings as host
 from kernels.sandbox import RuntimeSettings, SandboxRuntime
 
-T = TypeVar("T")
 SETUP_SECONDS: Final = 480
 """For the scripts of Debian packages: less than the whole request has."""
-_ONE: Final = threading.Lock()
-"""Held in threads: making an image changes the umask, which all of them have in common."""
+Work = Callable[[Callable[[], bool]], None]
+"""Something to do in a thread, which asks now and then whether it is given up."""
 
 
 class Layers:
@@ -37,6 +36,9 @@ class Layers:
         self._checks = checks
         self._settings = settings
         self._bounds = bounds
+        # One, of its own: making an image changes the umask, which all threads have in common; and what waits, however
+        # much of it a service asks for, holds up nothing else.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="launcher layers")
 
     async def lay(self, request: LayPackages) -> None:
         """Make the image. Raises `LauncherRefused`, `SandboxGone`, `UnknownEnvironment`, `EnvironmentBuildFailed`."""
@@ -54,13 +56,13 @@ class Layers:
             added = Added(request.part, workspace, self._bounds.layer_bytes, self._make_container(), given_up)
             added_packages.lay(directory, base, request.layer, added)
 
-        await _in_turn(lay)
+        await self._in_turn(lay)
 
     async def remove(self, request: RemoveLayer) -> None:
         """Remove an image, absent is fine. Raises `LauncherRefused` while a sandbox runs on it."""
         directory, run = self._settings.data_directory, self._settings.run_directory
         ours = {info.environment_digest for info in await self._runtime.list()}
-        await _in_turn(
+        await self._in_turn(
             lambda _: added_packages.remove(directory, request.layer, lambda: find_digests_in_use(run) | ours)
         )
 
@@ -75,20 +77,16 @@ class Layers:
             raise LauncherRefused(f"there are {len(there)} images of added packages, as many as there may be")
         host.require_free_space(self._settings.data_directory, self._settings.disk_reserve_bytes)
 
-
-async def _in_turn(work: Callable[[Callable[[], bool]], T]) -> T:
-    """Do it in a thread, alone, to its end. A caller who gives up has it end soon, and waits for that."""
-    given_up = threading.Event()
-
-    def run() -> T:
-        with _ONE:
-            return work(given_up.is_set)
-
-    working = asyncio.create_task(asyncio.to_thread(run))
-    try:
-        return await asyncio.shield(working)
-    except asyncio.CancelledError:
-        given_up.set()
-        await asyncio.wait([working])  # it asks at every file, and copies no file larger than an image may be
-        working.exception()
-        raise
+    async def _in_turn(self, work: Work) -> None:
+        """Do it in the thread, to its end. A caller who gives up has it end soon, and waits for that."""
+        given_up = threading.Event()
+        working = self._thread.submit(work, given_up.is_set)
+        done = asyncio.wrap_future(working)
+        try:
+            await asyncio.shield(done)
+        except asyncio.CancelledError:
+            given_up.set()
+            if not working.cancel():
+                await asyncio.wait([done])  # it asks at every file, and copies no file larger than an image may be
+                done.exception()
+            raise

@@ -73,7 +73,7 @@ class PackageIndex:
         return hashlib.sha256(data + b"!" * (file in self.wrong_hashes)).hexdigest()
 
 
-def make_wheel(name: str, version: str, files: Mapping[str, bytes]) -> bytes:
+def make_wheel(name: str, version: str, files: Mapping[str, bytes], compression: int = zipfile.ZIP_STORED) -> bytes:
     """A wheel of these files."""
     info = f"{name.replace('-', '_')}-{version}.dist-info"
     content = {
@@ -91,7 +91,7 @@ def make_wheel(name: str, version: str, files: Mapping[str, bytes]) -> bytes:
         for path, data in content.items():
             member = zipfile.ZipInfo(path)
             member.external_attr = (0o100755 if "/scripts/" in path else 0o100644) << 16
-            archive.writestr(member, data)
+            archive.writestr(member, data, compression)
     return written.getvalue()
 
 

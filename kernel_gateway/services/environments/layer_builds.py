@@ -12,7 +12,7 @@ import contextlib
 import dataclasses
 import hashlib
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +34,7 @@ from kernels import errors as below
 from kernels.environment import Environment
 from kernels.errors import KernelsError
 from kernels.images import added_packages
+from kernels.log_text import escape
 
 MOST_ATTEMPTS: Final = 3
 """Of a build that does not outlive the service: it may be why the service ends."""
@@ -154,7 +155,7 @@ class LayerBuilds:
                     await self._build(row, steps, said.append)
             except Exception as error:
                 failure = self._explain(row, error)
-            text = "\n".join(said)[-LONGEST_LOG:]
+            text = clean_log(said)
             now = self._clock.now()
             await self._database.run(lambda c: environments.end_build(c, row.id, failure, text, now))
         self._record(row, failure)
@@ -208,9 +209,9 @@ class LayerBuilds:
         if isinstance(error, TimeoutError):
             return f"it was not built within {self._settings.added_build_seconds:g} s"
         if isinstance(error, below.EnvironmentBuildFailed):
-            return shorten(str(error))
+            return escape(shorten(str(error)))
         if isinstance(error, GatewayError | KernelsError):
-            return translate(error).message[:LONGEST_FAILURE]
+            return escape(translate(error).message[:LONGEST_FAILURE])
         log.error("image_build_failed", environment=row.id, exc_info=error)
         return "the service failed at this; its log has the particulars"
 
@@ -233,6 +234,12 @@ def shorten(failure: str) -> str:
     lines = [line.strip() for line in rest.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith(("ERROR:", "E:", "error:"))]
     return " ".join((first, *(errors[:1] or lines[-1:])))[:LONGEST_FAILURE]
+
+
+def clean_log(said: Iterable[str]) -> str:
+    """What the tools printed, its end, as every database and terminal takes it: they print what packages say."""
+    lines = (line for text in said for line in text.splitlines())
+    return "\n".join(escape(line) for line in lines)[-LONGEST_LOG:]
 
 
 def digest_list(below: str, owner: str, listed: Sequence[str]) -> str:

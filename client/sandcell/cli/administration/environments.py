@@ -75,8 +75,6 @@ def images(client: Client, *, image: str | None, sbom: bool, as_json: bool) -> N
         if as_json:
             show_json(details)
         else:
-            for note in details.image.notes:
-                say(f"a package's script failed when the image was built: {note}")
             show_table(
                 ("KIND", "PACKAGE", "VERSION"), [(each.kind, each.name, each.version) for each in details.packages]
             )
@@ -140,9 +138,14 @@ def create(
         show_json(made)
         return
     click.echo(made.id)
-    building = f"{made.id} is being built; see how far it is: sandcell environments show {made.name}"
-    ready = f"made {made.id}; start a session in it: sandcell session new --environment {made.name}"
-    say(building if made.status == "BUILDING" else ready)
+    say(_tell_made(made))
+
+
+def _tell_made(made: EnvironmentInfo) -> str:
+    """What is to be done next."""
+    if made.status == "BUILDING":
+        return f"{made.id} is being built; see how far it is: sandcell environments show {made.name}"
+    return f"made {made.id}; start a session in it: sandcell session new --environment {made.name}"
 
 
 def _tags(given: tuple[str, ...]) -> dict[str, str]:
@@ -184,8 +187,9 @@ def show(client: Client, *, environment: str, as_json: bool) -> None:
         ("agents detached", ", ".join(needs.detached_agents)),
     ]
     show_table(("", ""), rows)
-    if one.status == "FAILED" and one.build_log:
-        say(one.build_log)
+    if one.status == "FAILED":
+        for line in one.build_log.splitlines():
+            say(line)
 
 
 @environments.command("packages")

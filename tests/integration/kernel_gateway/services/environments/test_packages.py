@@ -9,7 +9,16 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.doubles.package_index import NAME, PASSWORD, PackageIndex, package_index
+from tests.integration.kernel_gateway.server.eventually import eventually
 from tests.integration.kernel_gateway.server.rest import Rest
+from tests.integration.kernel_gateway.services.environments.own_packages import (
+    GUEST_WAS_HERE,
+    add_own,
+    await_build,
+    layers,
+    make,
+    refusal,
+)
 from tests.running_service import RunningService
 
 WAYS = ("%pip install {}", "!pip install {}", "!python3 -m pip install {}", "!pip download --no-deps {}")
@@ -48,7 +57,12 @@ def indexed(
     file = tmp_path_factory.mktemp("indexed") / "environments.toml"
     table = f'image = "python"\nindex_url = "{index.url}"\n'
     file.write_text(f"[indexed]\n{table}[kept]\n{table}keep_packages = true\n")
-    return make_service(environments_file=file, invocations_per_second=1000)
+    return make_service(
+        environments_file=file,
+        added_packages_images="indexed",
+        added_images_per_principal=2,
+        invocations_per_second=1000,
+    )
 
 
 ELSEWHERE = """
@@ -136,3 +150,64 @@ def test_kept_packages_are_there_in_the_next_session_on_the_workspace(
             assert "has no no-such-package" in said
         listed = rest.get(f"/v1/workspaces/{first.workspace_id}/files?path=.sandcell/packages&recursive=true")["items"]
         assert any(each["path"].endswith("/kept.py") for each in listed)
+
+
+OWN = f"""
+import glob, importlib.metadata, shutil, subprocess, sys, own
+print(own.GREETING, own.__cached__)
+print(importlib.metadata.version("own-sample"), shutil.which("greet-own"))
+print(subprocess.run([sys.executable, "-c", "import own; print(own.GREETING)"], capture_output=True).stdout)
+print(subprocess.run("greet-own", capture_output=True).stdout)
+print(glob.glob("{GUEST_WAS_HERE}-0"))
+"""
+PLACE = "/opt/sandcell/packages/lib/python3.11/site-packages"
+
+
+def test_packages_are_built_into_an_environment_of_the_principals_own_and_removed_with_it(
+    indexed: RunningService, index: PackageIndex
+) -> None:
+    add_own(index)
+    with Rest(indexed) as rest:
+        made = make(rest, "mine", "own-sample==1.0")
+        assert refusal(rest, "/v1/sessions", environment="mine")[:2] == (409, "environment_unavailable")
+        ready = await_build(rest, "mine")
+        assert (ready["status"], ready["failure"]) == ("READY", ""), ready
+        assert "Successfully installed own-sample-1.0" in ready["build_log"]
+        assert PASSWORD not in str(ready)
+        assert layers(indexed) == [ready["digest"].replace(":", "-")]
+        (listed,) = rest.get("/v1/environments/mine/packages?name=own-sample")["items"]
+        assert (listed["version"], listed["source"]) == ("1.0", "pip")
+
+        twin, visits = make(rest, "twin", "own-sample==1.0"), len(index.visits)
+        assert await_build(rest, twin["id"])["digest"] == ready["digest"]
+        assert len(index.visits) == visits, "the same list over the same image is built once"
+        status, code, _ = refusal(rest, "/v1/environments", name="third", image="indexed", packages=["tqdm"])
+        assert (status, code) == (409, "quota_reached")
+        token = rest.post("/v1/tokens", principal="other")["token"]
+        with Rest(indexed, token) as other:
+            assert all(each["kind"] == "host" for each in other.get("/v1/environments")["items"])
+            theirs = other.http.get(f"/v1/environments/{made['id']}")
+            assert (theirs.status_code, theirs.json()["error"]["code"]) == (404, "unknown_environment")
+            unknown = other.http.get(f"/v1/environments/mine-{'0' * 10}")
+            assert unknown.json()["error"]["message"] == theirs.json()["error"]["message"].replace(
+                made["id"], f"mine-{'0' * 10}"
+            )
+        with rest.session(environment="mine") as session:
+            outcome = session.run(OWN)
+            assert outcome["status"] == "ok", outcome
+            assert outcome["stdout"].splitlines() == [
+                f"of my own {PLACE}/__pycache__/own.cpython-311.pyc",
+                "1.0 /opt/sandcell/packages/bin/greet-own",
+                r"b'of my own\n'",
+                r"b'of my own\n'",
+                "[]",
+            ]
+            refused = rest.http.delete("/v1/environments/mine")
+            assert refused.json()["error"]["code"] == "has_dependents"
+            assert refused.json()["error"]["dependents"]["sessions"] == [session.id]
+        assert rest.http.delete("/v1/environments/mine").is_success
+        assert len(layers(indexed)) == 1, "the twin has it"
+        assert rest.http.delete("/v1/environments/twin").is_success
+        eventually(lambda: layers(indexed) == [])
+        told = rest.get("/v1/audit?event=BuildEnvironment")["items"]
+        assert [(each["allowed"], each["target"]) for each in told] == [(True, twin["id"]), (True, made["id"])]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kernel_gateway.errors import EnvironmentUnavailable, Forbidden, InvalidRequest, QuotaReached, SettingInvalid
-from kernel_gateway.services.environments.layer_builds import digest_list, shorten
+from kernel_gateway.services.environments.layer_builds import LONGEST_LOG, clean_log, digest_list, shorten
 from kernel_gateway.settings import Settings, check_consistency
 from kernel_gateway.storage import environments as stored
 from kernels.errors import UnknownEnvironment
@@ -170,6 +170,12 @@ def test_an_image_is_of_one_principal_and_of_one_list_from_one_place() -> None:
 )
 def test_a_failure_is_one_sentence(said: str, sentence: str) -> None:
     assert shorten(said) == sentence
+
+
+def test_what_packages_print_is_text_that_no_database_refuses_and_no_terminal_obeys() -> None:
+    said = clean_log(["one\n\x1b]0;title\x07 \0 \ud800\ttab", "x" * LONGEST_LOG])
+    assert len(said) == LONGEST_LOG
+    assert clean_log(["one\n\x1b]0;title\x07 \0", "\ud800"]) == "one\n\\x1b]0;title\\x07 \\x00\n\\ud800"
 
 
 @pytest.mark.parametrize("images", ["python,", "../x", "-x", "python data", "python,*"])
