@@ -148,24 +148,23 @@ def _install_debian(settings: Settings, one: Declared, base: Environment, unfini
     """Install what was fetched; which package's script failed, and why, as the container says."""
     place, files = unfinished / "setup", unfinished / "archives"
     shutil.copyfile(_PROGRAM, files / _PROGRAM.name)
-    with own_place(Path(settings.data_dir)) as data:
-        program = f"{image_setup.FILES}/{_PROGRAM.name}"
-        said = image_setup.run(
-            image_setup.ImageSetup(
-                base=base.root,
-                root=str(unfinished / "root"),
-                files=str(files),
-                command=(base.python, "-I", "-B", program, "install", image_setup.FILES),
-                variables=_VARIABLES,
-                place=str(place),
-                runtime=one.runtime or settings.runtime,
-                settings=sandboxes.make_runtime_settings(settings, (), place=data),
-                storage_bytes=settings.storage_mb_max << 20,
-                memory_bytes=settings.memory_mb_max << 20,
-                pids=settings.pids,
-                seconds=INSTALL_SECONDS,
-            )
+    program = f"{image_setup.FILES}/{_PROGRAM.name}"
+    said = image_setup.run(
+        image_setup.ImageSetup(
+            base=base.root,
+            root=str(unfinished / "root"),
+            files=str(files),
+            command=(base.python, "-I", "-B", program, "install", image_setup.FILES),
+            variables=_VARIABLES,
+            place=str(place),
+            runtime=one.runtime or settings.runtime,
+            settings=sandboxes.make_runtime_settings(settings, (), place=unfinished.parent),
+            storage_bytes=settings.storage_mb_max << 20,
+            memory_bytes=settings.memory_mb_max << 20,
+            pids=settings.pids,
+            seconds=INSTALL_SECONDS,
         )
+    )
     for each in (place, files):
         environments.remove_tree(each)
     lines = ("".join(filter(str.isprintable, line))[:LONGEST_NOTE] for line in said.splitlines())
