@@ -78,6 +78,8 @@ def run(setup: ImageSetup) -> str:
             child.stdin.write(msgspec.json.encode(setup, enc_hook=str) + b"\n")
             child.stdin.flush()
             said = child.stdout.read().decode(errors="replace")
+        except OSError as error:  # it ended before it had read what to do
+            raise EnvironmentBuildFailed(f"the process that sets images up ended: {error}") from None
         except BaseException:
             child.kill()
             raise
