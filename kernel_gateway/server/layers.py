@@ -131,17 +131,15 @@ def _install_debian(
     settings: Settings, one: Declared, base: Environment, unfinished: Path, archives: Path
 ) -> tuple[str, ...]:
     """Install what was fetched; which package's script failed, and why, as the container says."""
-    with own_place(Path(settings.data_dir)) as data:
-        container = added_packages.Container(
-            one.runtime or settings.runtime,
-            sandboxes.make_runtime_settings(settings, (), place=data),
-            settings.memory_mb_max << 20,
-            settings.pids,
-            INSTALL_SECONDS,
-        )
-        return added_packages.install_debian(
-            base, unfinished, archives, container, most_bytes=settings.storage_mb_max << 20
-        )
+    container = added_packages.Container(
+        one.runtime or settings.runtime,
+        sandboxes.make_runtime_settings(settings, (), place=unfinished.parent),
+        settings.memory_mb_max << 20,
+        settings.pids,
+        INSTALL_SECONDS,
+    )
+    most_bytes = settings.storage_mb_max << 20
+    return added_packages.install_debian(base, unfinished, archives, container, most_bytes=most_bytes)
 
 
 async def _install_python(settings: Settings, one: Declared, below: Environment, root: Path) -> None:

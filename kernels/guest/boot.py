@@ -107,7 +107,9 @@ def _configure_uv(options: Options) -> None:
     file = f"{_make_directories(options, '.config', 'uv')}/uv.toml"
     if not os.path.lexists(file):
         with open(file, "x") as written:
-            written.write(f'[pip]\nsystem = true\nprefix = "{options.user_base}"\n')
+            # Its cache is in the home directory: another mount than the workspace, which a hard link cannot cross.
+            mode = 'link-mode = "copy"\n' if options.keep_packages else ""
+            written.write(f'{mode}[pip]\nsystem = true\nprefix = "{options.user_base}"\n')
         os.chown(file, options.user, options.user)
 
 

@@ -42,7 +42,8 @@ class ImageSetup(msgspec.Struct, frozen=True):
     """What to do to which image: `command` runs in a container over `base`, and sees the directory `files` at `FILES`.
 
     `root` will be the new image, `place` a directory to work in: neither is there yet, both are the caller's to remove.
-    `runtime` names the OCI runtime, `settings` where its control groups and user ids are.
+    `runtime` names the OCI runtime, `settings` where its control groups and user ids are. The same place gets the same
+    control group.
     """
 
     base: str
@@ -85,6 +86,8 @@ def run(setup: ImageSetup, given_up: Callable[[], bool] = lambda: False) -> str:
             child.stdin.write(msgspec.json.encode(setup, enc_hook=str) + b"\n")
             child.stdin.flush()
             said = child.stdout.read().decode(errors="replace")
+        except OSError as error:  # it ended before it had read what to do
+            raise EnvironmentBuildFailed(f"the process that sets images up ended: {error}") from None
         except BaseException:
             child.kill()
             raise
@@ -124,9 +127,11 @@ def _end_with_parent() -> None:
 
 
 def _set_up(setup: ImageSetup) -> str:
-    place, settings, name = Path(setup.place), setup.settings, str(uuid.uuid4())
+    place, settings = Path(setup.place), setup.settings
+    name = str(uuid.uuid5(uuid.NAMESPACE_URL, setup.place))
     place.mkdir(mode=0o711)
     cgroups = Cgroups(HostPlaces(settings).cgroup)
+    cgroups.remove(name)  # of a build that was killed, of which nothing else is left
     state = place / "state"
     command = OciCommand(setup.runtime, state, unified=cgroups.unused_unified, deadline_seconds=setup.seconds)
     uids = UidRanges(

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Final
 
 from kernels.errors import LauncherRefused, SandboxGone
 from kernels.images import added_packages

@@ -26,7 +26,6 @@ SMALL = {
     "kernels.guest.processes.capture": "pure, beside processes",
     "kernels.guest.without_tls": "imported before all that it is to spare, and by nothing else",
     "kernels.guest.workspace.shared_memory": "segments are removed by the user's identity, apart from requests",
-    "kernels.guest.without_tls": "what stands for OpenSSL, apart from the way to the first kernel",
 }
 """Modules below 40 lines that one other imports, each with the reason why it is no part of that one."""
 PATHS = {docs.module_of(path): path for package in PACKAGES for path in sorted((REPOSITORY / package).glob("**/*.py"))}

@@ -35,6 +35,10 @@ from kernels.sandbox import RuntimeSettings, SandboxSpec
 from kernels.sandboxed.kernel_events import ignore_events
 from kernels.sandboxed.kernel_limits import KernelLimits
 from kernels.sandboxed.sandboxed_kernel import open_kernel
+from sandcell.attaching import lab_config
+from tests.browser.chromium import chromium
+from tests.conformance.jupyter import client_environments
+from tests.conformance.jupyter.lab import answers, run_when_idle, running_lab, until
 from tests.conftest import MakeService
 from tests.integration.kernel_gateway.faces.jupyter.wire import reply_of, text_of, wire
 from tests.running_service import RunningService
@@ -151,11 +155,45 @@ print(subprocess.run([sys.executable, "-c", "import ipykernel"], capture_output=
 @pytest.mark.parametrize(("suite", "version"), [("bullseye", "3.9"), ("trixie", "3.13"), ("sid", "3.14")])
 def test_an_older_and_a_newer_python_run(suite: str, version: str, settings: RuntimeSettings, tmp_path: Path) -> None:
     bootstrap(suite, tmp_path / "root", f"python{version}")
-    with sources.open_source(f"dir:{tmp_path / 'root'}", print, variables={**os.environ}) as source:
-        wanted = Import("own", variables={**os.environ}, sandboxes=settings)
-        built = importing.import_image(source.parts, wanted, tmp_path / "environments", print)
+    assert say_version(tmp_path, settings) == [version, "done"]
+
+
+def say_version(place: Path, settings: RuntimeSettings, python: str = "") -> list[str]:
+    """What the Python of the image in `place`/root says of itself, from a thread, and then its shell."""
+    with sources.open_source(f"dir:{place / 'root'}", print, variables={**os.environ}) as source:
+        wanted = Import("own", python, variables={**os.environ}, sandboxes=settings)
+        built = importing.import_image(source.parts, wanted, place / "environments", print)
     code = "import sys, threading\nthread = threading.Thread(target=print, args=('%d.%d' % sys.version_info[:2],))\n"
-    assert run(built, settings, f"{code}thread.start()\nthread.join()\n!echo done").split() == [version, "done"]
+    return run(built, settings, f"{code}thread.start()\nthread.join()\n!echo done").split()
+
+
+LIBRARIES = (
+    "libbz2-1.0",
+    "libexpat1",
+    "libffi8",
+    "liblzma5",
+    "libncursesw6",
+    "libreadline8",
+    "libsqlite3-0",
+    "libssl3",
+)
+"""What a Python that was compiled on Debian 12 is linked to."""
+
+
+@pytest.mark.parametrize("version", ["3.10", "3.12"])
+def test_a_python_that_no_debian_has_runs(version: str, settings: RuntimeSettings, tmp_path: Path) -> None:
+    """It is one that pyenv compiled on this host: of the registries that tests may use none has it."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    compiled = sorted(pyenv.glob(f"versions/{version}.*/bin/python{version}"))
+    if not compiled:
+        pytest.skip(f"no Python {version} in {pyenv}: `pyenv install {version}` makes one")
+    bootstrap("bookworm", tmp_path / "root", *LIBRARIES)
+    python = tmp_path / "root/opt/python"
+    leave_out = shutil.ignore_patterns("site-packages", "test", "__pycache__", "*.a")
+    shutil.copytree(compiled[-1].parents[1], python, symlinks=True, ignore=leave_out)
+    (tmp_path / "root/etc/ld.so.conf.d/python.conf").write_text("/opt/python/lib\n")
+    subprocess.run(["ldconfig", "-r", str(tmp_path / "root")], check=True, timeout=300)
+    assert say_version(tmp_path, settings, f"/opt/python/bin/python{version}") == [version, "done"]
 
 
 @pytest.fixture(scope="module")
@@ -234,6 +272,34 @@ def test_jupyter_clients_attach_to_r(with_r: RunningService) -> None:
             client.send("stdin", "input_reply", {"value": "Ada", "status": "ok"})
             assert "ADA" in text_of(client.finished(ask))
         assert http.delete(f"/api/kernels/{kernel['id']}").status_code == 204
+
+
+def test_a_person_plots_with_r_in_jupyterlab(with_r: RunningService, environments_dir: Path, tmp_path: Path) -> None:
+    """The picture of the page stays in the data directory, to be looked at."""
+    picture = environments_dir.parent / "jupyterlab-r.png"
+    configuration = lab_config.write(tmp_path / "configuration", with_r.url, with_r.token).parent
+    program = client_environments.installed("jupyterlab", environments_dir.parent)
+    kernelspec = {"name": "debian-r.ir", "display_name": "R", "language": "R"}
+    cell = "x <- seq(-pi, pi, length.out = 200)\nplot(x, sin(x), type = 'l', main = R.version$language)\ncat(sum(1:10))"
+
+    async def look() -> list[str]:
+        with running_lab(program, configuration, tmp_path, cell, kernelspec=kernelspec) as lab:
+            await until(lambda: answers(lab("api/status")))
+            async with chromium(tmp_path / "browser") as page:
+                await page.visit(lab("lab/tree/look.ipynb"))
+                said = await run_when_idle(page, picture)
+                assert await page.evaluate("document.querySelector('.jp-Toolbar-kernelName').innerText.trim()") == (
+                    "R (sandcell: debian-r)"
+                )
+                return said
+
+    said = asyncio.run(look())
+    assert "55" in "".join(said)
+    assert picture.stat().st_size > 10_000
+    with with_r.client() as client:
+        (session,) = [each for each in client.list_sessions().items if each.labels.get("jupyter_kernel") == "ir"]
+        assert [each.language for each in client.list_executions(session.id).items] == ["r"]
+        client.stop_session(session.id)
 
 
 def test_an_image_without_python_is_refused_and_leaves_nothing(

@@ -141,3 +141,24 @@ def test_what_other_sandboxes_see_too_comes_from_a_view_of_its_own() -> None:
 def test_a_bundle_that_shows_nothing_of_the_kind_needs_no_view() -> None:
     config, sources = bundle.with_own_views({"root": {}, "mounts": []}, "/dev/shm/image", "/dev/shm")
     assert (config["mounts"], sources) == ([], [])
+
+
+def test_what_sets_an_image_up_is_confined_like_a_sandbox_but_for_its_root() -> None:
+    places = bundle.SetupPlaces("/root-of-it", "/tmp-of-it", "/files", 1_200_000_000, "group", user_namespace="/ns")
+    config = bundle.setup_config(
+        places, ["install"], ["A=b"], memory_bytes=1 << 30, pids=64, machine="x86_64", swap=True
+    )
+    linux = config["linux"]
+    assert config["root"] == {"path": "/root-of-it", "readonly": False}
+    assert linux["uidMappings"] == [{"containerID": 0, "hostID": 1_200_000_000, "size": 65_536}]
+    assert {"type": "user", "path": "/ns"} in linux["namespaces"]
+    assert {"type": "network"} in linux["namespaces"]
+    assert linux["resources"]["memory"] == {"limit": 1 << 30, "swap": 1 << 30}
+    assert config["process"]["noNewPrivileges"]
+    held = set(config["process"]["capabilities"]["bounding"])
+    assert not held & {"CAP_SYS_ADMIN", "CAP_NET_ADMIN", "CAP_MKNOD", "CAP_SYS_PTRACE", "CAP_SYS_CHROOT", "CAP_BPF"}
+    *usual, audit = linux["seccomp"]["syscalls"]
+    assert usual == seccomp.profile("x86_64")["syscalls"], "no system call more than sandboxes have"
+    assert audit["action"] == "SCMP_ACT_ERRNO"
+    told = seccomp.for_gvisor(linux["seccomp"])["syscalls"]
+    assert not any("errnoRet" in rule for rule in told), "gVisor knows none"

@@ -137,12 +137,17 @@ def test_kept_packages_are_there_in_the_next_session_on_the_workspace(
     indexed: RunningService, index: PackageIndex
 ) -> None:
     index.add("kept-sample", kept="GREETING = 'kept'")
+    index.add("uv-sample", by_uv="")
+    index.add_installed("uv")
     show = "import kept\nprint(kept.GREETING, kept.__file__)"
     place = "kept /workspace/.sandcell/packages/lib/python3.11/site-packages/kept.py\n"
     with Rest(indexed) as rest:
         with rest.session(environment="kept") as first:
             assert "Successfully installed kept-sample" in first.run("%pip install kept-sample")["stdout"]
             assert first.run(show)["stdout"] == place
+            said = first.run("!pip install --target /tmp/uv uv && /tmp/uv/bin/uv pip install uv-sample 2>&1")["stdout"]
+            assert "uv-sample==1.0" in said
+            assert "warning" not in said
         with rest.session(environment="kept", workspace_id=first.workspace_id) as second:
             assert second.run(show)["stdout"] == place
             assert "kept-sample" in second.run("!pip list --user --format=freeze")["stdout"]
