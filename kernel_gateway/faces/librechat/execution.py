@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import uuid
 from dataclasses import dataclass
 from typing import Any, Final
@@ -44,7 +43,7 @@ async def execute_code(call: Call) -> Response:
     seconds = _read_timeout(body, call.services.settings.command_timeout_seconds)
     call.services.limits.take_invocation(call.principal)
     home = await call.places.choose(call.principal, body)
-    async with contextlib.nullcontext() if home is None else call.places.lock(home):
+    async with call.places.hold(home):
         place = await call.places.open(call.principal, home)
         missing = await call.places.stage(call.principal, place, body.files or [])
         before = await call.places.list_files(call.principal, place.workspace_id)
