@@ -20,6 +20,7 @@ from sandcell.models.workspaces import FileEntry
 
 MOST_ANSWERED: Final = 200
 """Files that an answer names."""
+LONGEST_ARGUMENTS: Final = 16 * 1024
 KILLED: Final = 137
 NOT_OURS: Final = ("__pycache__", "node_modules")
 
@@ -40,6 +41,8 @@ async def execute_code(call: Call) -> Response:
     body: ExecuteCode = call.body
     language = find_language(body.lang)
     _require_code(body.code, call.services.settings.code_bytes)
+    if sum(len(each.encode("utf-8", "surrogatepass")) for each in body.args or []) > LONGEST_ARGUMENTS:
+        raise InvalidRequest(f"args have at most {LONGEST_ARGUMENTS:,} bytes together: put what is longer into a file")
     seconds = _read_timeout(body, call.services.settings.command_timeout_seconds)
     call.services.limits.take_invocation(call.principal)
     home = await call.places.choose(call.principal, body)

@@ -175,6 +175,8 @@ def test_what_went_wrong_is_said_where_the_model_reads_it(chat: Chat, home: dict
     told = chat.ask("POST", "/exec", 400, json={"lang": "cobol", "code": "x"})
     assert told["error"].startswith("Unsupported language: 'cobol'; there are py, ")
     assert chat.ask("POST", "/exec", 400, json={"lang": "py"})["error"]
+    long = {"lang": "py", "code": "1", "args": ["x" * 20_000]}
+    assert "args have at most" in chat.ask("POST", "/exec", 400, json=long)["error"]
     refused = chat.ask("POST", "/exec/programmatic", 501, json={"code": "await f()", "tools": []})
     assert refused["error"] == "unsupported_capability"
 
