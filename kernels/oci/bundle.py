@@ -73,7 +73,7 @@ TERMINALS: Final = 16
 NETLINK_SOCKETS: Final = 16
 """Netlink sockets that a sandbox may have at once. What lies unread in one is charged to no control group."""
 
-SHARED: Final = ("/sys", "/opt/sandcell/guest")
+SHARED: Final = ("/sys", "/opt/sandcell/guest", "/mnt")
 """What the bundle binds of files that many sandboxes see, all in one directory: each gets an overlay of it."""
 
 SETUP_FILES: Final = "/run/sandcell"
@@ -101,7 +101,7 @@ class Places:
     `processors` is shown at /sys; `uid_base` is the host id of the sandbox's uid 0; `cgroup` is in the OCI form
     (absolute, or relative to ours). `user_namespace` is the path of the one to join, empty for the runtime to make it.
     `processors_left` is how many the groups above leave it: a quota beyond that is none, and refused on cgroup v1.
-    `has_empty_mnt`: the image has a directory /mnt with nothing in it, where the workspace is shown a second time.
+    `mnt` is shown at /mnt, where models that know other interpreters look for files; empty: nothing is.
     """
 
     guest: str
@@ -114,7 +114,7 @@ class Places:
     cgroup: str
     user_namespace: str = ""
     processors_left: float = math.inf
-    has_empty_mnt: bool = False
+    mnt: str = ""
 
 
 @dataclass(frozen=True)
@@ -338,20 +338,9 @@ def _mounts(spec: SandboxSpec, places: Places) -> list[dict[str, Any]]:
         _bind("/opt/sandcell/guest", places.guest, "ro", "nosuid", "nodev"),
         _bind("/run/sandcell", places.transport, "rw", "nosuid", "nodev", "noexec"),
         _bind("/workspace", places.workspace, "rw", "nosuid", "nodev"),
-        *_mounts_at_mnt(places),
+        *([_bind("/mnt", places.mnt, "ro", "nosuid", "nodev", "noexec")] if places.mnt else ()),
         _bind("/home/user", places.home, "rw", "nosuid", "nodev"),
         _bind("/tmp", places.temporary, "rw", "nosuid", "nodev"),  # noqa: S108
-    ]
-
-
-def _mounts_at_mnt(places: Places) -> list[dict[str, Any]]:
-    """The workspace once more at /mnt/data, where models that know other interpreters look for files."""
-    if not places.has_empty_mnt:
-        return []
-    return [
-        # A read-only root has no place for a mount: this is one.
-        _mount("/mnt", "tmpfs", "tmpfs", "nosuid", "noexec", "nodev", "mode=755", "size=4k"),
-        _bind("/mnt/data", places.workspace, "rw", "nosuid", "nodev"),
     ]
 
 

@@ -83,6 +83,15 @@ _THREADS: Final = 8
 _GUEST_NICENESS: Final = -20
 
 
+def make_link_to_workspace(directory: Path) -> Path:
+    """What to bind at /mnt, made below `directory` once."""
+
+    def fill(building: Path) -> None:
+        (building / "data").symlink_to("/workspace")
+
+    return create_atomically(directory / "mnt", fill)
+
+
 def _is_empty_directory(path: Path) -> bool:
     return path.is_dir() and not path.is_symlink() and not any(path.iterdir())
 
@@ -343,11 +352,15 @@ class OciRuntime:
                 user_namespace=namespace,
                 cgroup=self.cgroups.path(spec.sandbox_id),
                 processors_left=processors_left,
-                has_empty_mnt=_is_empty_directory(Path(spec.environment.root) / "mnt"),
+                mnt=self._choose_mnt(Path(spec.environment.root) / "mnt"),
             ),
             machine=platform.machine(),
             swap=self.cgroups.limits_swap(),
         )
+
+    def _choose_mnt(self, own: Path) -> str:
+        """What to show at /mnt: a link `data` to the workspace, where the image has nothing of its own there."""
+        return str(make_link_to_workspace(self.places.guests)) if _is_empty_directory(own) else ""
 
     def _guest(self) -> Path:
         """The guest's code, copied once to a directory of its digest: sandboxes outlive an upgrade of the service."""

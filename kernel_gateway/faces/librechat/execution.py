@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import uuid
 from dataclasses import dataclass
 from typing import Any, Final
@@ -21,6 +20,7 @@ from sandcell.models.workspaces import FileEntry
 
 MOST_ANSWERED: Final = 200
 """Files that an answer names."""
+LONGEST_ARGUMENTS: Final = 16 * 1024
 KILLED: Final = 137
 NOT_OURS: Final = ("__pycache__", "node_modules")
 
@@ -41,10 +41,12 @@ async def execute_code(call: Call) -> Response:
     body: ExecuteCode = call.body
     language = find_language(body.lang)
     _require_code(body.code, call.services.settings.code_bytes)
+    if sum(len(each.encode("utf-8", "surrogatepass")) for each in body.args or []) > LONGEST_ARGUMENTS:
+        raise InvalidRequest(f"args have at most {LONGEST_ARGUMENTS:,} bytes together: put what is longer into a file")
     seconds = _read_timeout(body, call.services.settings.command_timeout_seconds)
     call.services.limits.take_invocation(call.principal)
     home = await call.places.choose(call.principal, body)
-    async with contextlib.nullcontext() if home is None else call.places.lock(home):
+    async with call.places.hold(home):
         place = await call.places.open(call.principal, home)
         missing = await call.places.stage(call.principal, place, body.files or [])
         before = await call.places.list_files(call.principal, place.workspace_id)

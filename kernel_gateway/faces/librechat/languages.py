@@ -82,7 +82,7 @@ def make_line(language: Language, code: str, arguments: list[str], placed: str =
     return f"""{begin}
 set -- {names}
 if [ /mnt/data -ef /workspace ]; then cd /mnt/data; else cd /workspace; fi || exit
-export PYTHONPATH="$PWD" NODE_PATH="$PWD/node_modules"
+export PYTHONUNBUFFERED=1 PYTHONPATH="$PWD" NODE_PATH="$PWD/node_modules"
 {_choose(language)}
 status=$?
 rm -rf "$run"

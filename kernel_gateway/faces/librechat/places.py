@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import msgspec
 
-from kernel_gateway.errors import InvalidRequest, NotFound
+from kernel_gateway.errors import InvalidRequest, NotFound, SessionBusy, WorkspaceInUse
 from kernel_gateway.faces.librechat.identifiers import clean_path, identify_file, name_session, parse_id
 from kernel_gateway.faces.librechat.requests import ExecuteCode, InputFile
 from kernel_gateway.identity.principal import Principal
@@ -54,9 +55,22 @@ class Places:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._staged: WeakKeyDictionary[LiveSession, _Staged] = WeakKeyDictionary()
 
-    def lock(self, workspace_id: str) -> asyncio.Lock:
-        """Held while code runs there: which files a run has changed could not be told of two at once."""
-        return self._locks.setdefault(workspace_id, asyncio.Lock())
+    @asynccontextmanager
+    async def hold(self, workspace_id: str | None) -> AsyncIterator[None]:
+        """Held while code runs there: which files a run has changed could not be told of two. Raises SessionBusy."""
+        if workspace_id is None:
+            yield
+            return
+        lock = self._locks.setdefault(workspace_id, asyncio.Lock())
+        try:
+            async with asyncio.timeout(self._services.settings.command_timeout_seconds):
+                await lock.acquire()
+        except TimeoutError:
+            raise SessionBusy("another run of this conversation has not ended yet") from None
+        try:
+            yield
+        finally:
+            lock.release()
 
     async def choose(self, principal: Principal, body: ExecuteCode) -> str | None:
         """The workspace that the code is at home in; None: it gets a new one. Raises NotFound."""
@@ -89,7 +103,10 @@ class Places:
         try:
             session_id, live = await services.workspaces.find_session(principal, workspace_id)
         except NotFound:  # of a conversation that its client names
-            session = await services.sessions.start(principal, wanted, workspace_id)
+            try:
+                session = await services.sessions.start(principal, wanted, workspace_id)
+            except WorkspaceInUse:  # its workspace was removed, and ids are given once
+                session = await services.sessions.start(principal, wanted)
             return Place(session.workspace_id, session.id, is_new=True)
         if live and session_id is not None:
             return Place(workspace_id, session_id)
@@ -107,10 +124,7 @@ class Places:
 
     async def find(self, principal: Principal, workspace_id: str, file_id: str) -> FileEntry:
         """The file of an id; raises NotFound."""
-        for each in await self.list_files(principal, workspace_id):
-            if identify_file(each.path) == file_id:
-                return each
-        raise NotFound("File not found")
+        return _find(await self.list_files(principal, workspace_id), file_id)
 
     async def read(self, principal: Principal, workspace_id: str, path: str) -> tuple[FileEntry, AsyncIterator[bytes]]:
         """A file and its bytes, which the caller closes."""
@@ -131,26 +145,45 @@ class Places:
         """Copy files to where the code runs, those that are not there as they are; the names of the missing."""
         live = self._services.registry.find(principal, place.session_id)
         staged = _Staged() if live is None else self._staged.setdefault(live, _Staged())
-        missing = []
+        seen: dict[str, list[FileEntry]] = {}
+        missing, paths = [], set()
         for each in inputs:
             try:
-                await self._stage(principal, place, each, staged)
+                paths.add(await self._stage(principal, place, each, staged, seen))
             except (NotFound, InvalidRequest):
                 missing.append(each.name)
+        staged.copies = {path: copy for path, copy in staged.copies.items() if path in paths}
         return missing
 
-    async def _stage(self, principal: Principal, place: Place, file: InputFile, staged: _Staged) -> None:
+    async def _stage(
+        self,
+        principal: Principal,
+        place: Place,
+        file: InputFile,
+        staged: _Staged,
+        seen: dict[str, list[FileEntry]],
+    ) -> str:
+        """Its path; `seen` are the files of workspaces that were listed for this run."""
         source, path = parse_id(file.session), clean_path(file.name)
-        found = await self.find(principal, source, file.id)
+        for each in {source, place.workspace_id} - seen.keys():
+            seen[each] = await self.list_files(principal, each)
+        found = _find(seen[source], file.id)
         if source == place.workspace_id and found.path == path:
-            return
-        here = {each.path: each for each in await self.list_files(principal, place.workspace_id)}
+            return path
+        here = [version_of(each) for each in seen[place.workspace_id] if each.path == path]
         known = staged.copies.get(path)
-        if known is not None and path in here and known == (source, file.id, version_of(found), version_of(here[path])):
-            return
-        _, chunks = await self.read(principal, source, found.path)
-        written = await self._services.files.write(principal, place.session_id, path, chunks)
-        staged.copies[path] = (source, file.id, version_of(found), version_of(written))
+        if known is None or not here or known != (source, file.id, version_of(found), here[0]):
+            _, chunks = await self.read(principal, source, found.path)
+            written = await self._services.files.write(principal, place.session_id, path, chunks)
+            staged.copies[path] = (source, file.id, version_of(found), version_of(written))
+        return path
+
+
+def _find(files: list[FileEntry], file_id: str) -> FileEntry:
+    for each in files:
+        if identify_file(each.path) == file_id:
+            return each
+    raise NotFound("File not found")
 
 
 def version_of(file: FileEntry) -> Version:

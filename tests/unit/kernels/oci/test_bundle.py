@@ -88,14 +88,14 @@ def test_only_the_three_writable_places_and_the_sockets_come_from_the_host() -> 
     assert all({"nosuid", "nodev"} <= set(one["options"]) for one in binds.values())
 
 
-def test_the_workspace_is_at_mnt_data_too_where_the_image_has_nothing_there() -> None:
+def test_what_is_shown_at_mnt_is_read_only_and_of_each_sandbox_its_own_view() -> None:
     environment = Environment("python", "/images/python", "sha256:0")
-    places = dataclasses.replace(PLACES, has_empty_mnt=True)
-    config = bundle.config(SandboxSpec("x", environment), places, machine="x86_64", swap=True)
-    shown = {one["destination"]: one for one in config["mounts"]}
-    assert shown["/mnt/data"] == shown["/workspace"] | {"destination": "/mnt/data"}
-    assert (shown["/mnt"]["type"], "mode=755" in shown["/mnt"]["options"]) == ("tmpfs", True)
-    assert list(shown).index("/mnt") < list(shown).index("/mnt/data")
+    config = bundle.config(
+        SandboxSpec("x", environment), dataclasses.replace(PLACES, mnt="/guest/mnt"), machine="x86_64", swap=True
+    )
+    (shown,) = [one for one in config["mounts"] if one["destination"] == "/mnt"]
+    assert (shown["source"], "ro" in shown["options"]) == ("/guest/mnt", True)
+    assert "/mnt" in bundle.SHARED
 
 
 def test_no_variable_of_the_host_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,11 +64,14 @@ def chat(service: RunningService, http: httpx.Client) -> Iterator[Chat]:
 @pytest.fixture(scope="module")
 def home(chat: Chat) -> dict[str, Any]:
     """The answer to a first run, which has left a file."""
-    return chat.run("import os, sys; print(os.getcwd(), sys.argv[1:]); open('kept.txt', 'w').write('1')", args=["a b"])
+    return chat.run(
+        "import os, sys; print(os.path.samefile('/mnt/data', '.'), sys.argv[1:]); open('kept.txt', 'w').write('1')",
+        args=["a b"],
+    )
 
 
 def test_a_run_answers_with_its_output_and_files(chat: Chat, home: dict[str, Any]) -> None:
-    assert (home["stdout"], home["stderr"]) == ("/mnt/data ['a b']\n", "")
+    assert (home["stdout"], home["stderr"]) == ("True ['a b']\n", "")
     (file,) = home["files"]
     assert (file["name"], file["path"], len(file["id"])) == ("kept.txt", "/mnt/data/kept.txt", 21)
     assert file["storage_session_id"] == file["session_id"] == home["session_id"]
@@ -115,7 +118,7 @@ def test_a_shared_file_makes_no_run_at_home_with_it(chat: Chat, home: dict[str, 
     assert chat.run("cat kept.txt", "bash", files=[shared])["session_id"] != home["session_id"]
 
 
-def test_files_are_listed_shown_and_deleted(chat: Chat) -> None:
+def test_files_are_listed_shown_and_deleted(chat: Chat, home: dict[str, Any]) -> None:
     upload = chat.upload("notes.md", b"# Notes")
     session, file = upload["storage_session_id"], upload["id"]
     (full,) = chat.ask("GET", f"/files/{session}?detail=full&kind=user&id=ann")
@@ -127,7 +130,7 @@ def test_files_are_listed_shown_and_deleted(chat: Chat) -> None:
     assert (shown["size"], shown["lastModified"]) == (7, full["lastModified"])
     chat.ask("DELETE", f"/files/{session}/{file}")
     assert chat.ask("GET", f"/sessions/{session}/objects/{file}", 404)["error"] == "File not found"
-    assert "is not there any more" in chat.run("print(1)", files=[upload])["stderr"]
+    assert "is not there any more" in chat.run("print(1)", files=[*home["files"], upload])["stderr"]
 
 
 def test_a_batch_says_of_each_file_whether_it_is_there(chat: Chat) -> None:
@@ -167,10 +170,13 @@ def test_what_went_wrong_is_said_where_the_model_reads_it(chat: Chat, home: dict
     assert "ZeroDivisionError" in chat.run("1/0", files=files)["stderr"]
     assert chat.run("exit 3", "bash", files=files)["stderr"] == "The code ended with exit status 3.\n"
     assert "no rustc" in chat.run("fn main() {}", "rs", files=files)["stderr"]
-    assert "Time limit exceeded" in chat.run("while True: pass", files=files, timeout=1000)["stderr"]
+    slow = chat.run("print('begun')\nwhile True: pass", files=files, timeout=5000)
+    assert ("Time limit exceeded" in slow["stderr"], slow["stdout"]) == (True, "begun\n")
     told = chat.ask("POST", "/exec", 400, json={"lang": "cobol", "code": "x"})
     assert told["error"].startswith("Unsupported language: 'cobol'; there are py, ")
     assert chat.ask("POST", "/exec", 400, json={"lang": "py"})["error"]
+    long = {"lang": "py", "code": "1", "args": ["x" * 20_000]}
+    assert "args have at most" in chat.ask("POST", "/exec", 400, json=long)["error"]
     refused = chat.ask("POST", "/exec/programmatic", 501, json={"code": "await f()", "tools": []})
     assert refused["error"] == "unsupported_capability"
 
