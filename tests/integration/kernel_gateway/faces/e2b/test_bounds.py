@@ -7,7 +7,8 @@ import gzip
 from contextlib import ExitStack
 from typing import Any
 
-from kernel_gateway.faces.e2b import files, handler, identifiers, interpreter, processes, sandboxes
+from kernel_gateway.faces import forms
+from kernel_gateway.faces.e2b import handler, identifiers, interpreter, processes, sandboxes
 from kernel_gateway.services.executions.programs import MOST_FOLLOWERS
 from kernel_gateway.services.sessions.contexts import MOST_CONTEXTS
 from kernels.guest.processes.programs import MAX_INPUT_BYTES, MAX_RUNNING
@@ -41,7 +42,7 @@ def test_uploads(owner: Owner) -> None:
     bomb = gzip.compress(bytes(120_000_000))
     assert owner.data("POST", "/files?path=bomb", octets, content=bomb).status_code == 413
     assert owner.data("POST", "/files?path=half", octets, content=bomb[:1000]).status_code in {400, 413}
-    parts = [("file", (f"many/{number}", b"")) for number in range(files.MOST_FILES + 1)]
+    parts = [("file", (f"many/{number}", b"")) for number in range(forms.MOST_FILES + 1)]
     assert owner.data("POST", "/files", files=parts).status_code == 400
     assert owner.data("POST", "/filesystem.Filesystem/Stat", json={"path": "many"}).status_code == 404
 
