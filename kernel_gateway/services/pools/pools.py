@@ -75,6 +75,8 @@ class Pools:
         self._taken_at = float("-inf")
         self._changed = asyncio.Event()
         self._closing = False
+        self._relieving = 0
+        """How many calls of `relieve` are under way."""
 
     def __contains__(self, sandbox_id: str) -> bool:
         return sandbox_id in self._held
@@ -97,17 +99,23 @@ class Pools:
         return spare
 
     async def relieve(self, enough: Callable[[], bool]) -> None:
-        """Give up what starts and what is ready, one after the other, until the host has enough memory for a session.
+        """Give up what is ready, then what starts, one after the other, until the host has enough memory for a session.
 
-        What has been given up is not started again meanwhile: the memory is wanted.
+        Nothing is started meanwhile: the memory is wanted.
         """
-        while not enough():
-            if self._starts:
-                await cancel_all([next(iter(self._starts))], CLOSE_SECONDS)
-            elif self._give_up_one() and self._removals:
-                await asyncio.wait(set(self._removals))
-            else:
-                return
+        self._relieving += 1
+        try:
+            while not enough() and self._give_up_one() and self._removals:
+                await asyncio.wait(set(self._removals), timeout=CLOSE_SECONDS)
+            for start in list(self._starts):
+                if enough():
+                    return
+                if not start.cancelling():  # once: cancelled again, it would not take back what it has made
+                    start.cancel()
+                await asyncio.wait([start], timeout=CLOSE_SECONDS)
+        finally:
+            self._relieving -= 1
+            self._changed.set()
 
     def put_back(self, spare: SpareSandbox) -> None:
         """The start was refused before anything was done with the sandbox."""
@@ -166,7 +174,7 @@ class Pools:
         self._remove(pool.take_all())
 
     def _fill(self) -> None:
-        if self._closing:
+        if self._closing or self._relieving:
             return
         now = self._clock.now()
         for pool in self._pools.values():

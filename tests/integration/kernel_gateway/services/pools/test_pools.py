@@ -116,8 +116,9 @@ def hold_reads(gateway: Gateway) -> Iterator[None]:
     """Within this no file of a workspace comes from the store."""
     go_on = threading.Event()
 
-    def wait(_name: str) -> None:
-        go_on.wait(120)
+    def wait(name: str) -> None:
+        if not name.endswith("manifest.json"):  # which is read before the session starts
+            go_on.wait(120)
 
     gateway.store.before_get = wait
     try:
