@@ -151,7 +151,7 @@ def _run(setup: ImageSetup, command: OciCommand, cgroups: Cgroups, name: str, ui
     place = Path(setup.place)
     storage.make_image(place / "storage.img", setup.storage_bytes, 0)
     top = place / "storage"
-    storage.mount_image(place / "storage.img", top)
+    storage.mount_image(place / "storage.img", top, new=True)
     log = top / "said"  # there, so that it is bounded as well
     with user_namespace.owned_by(uid, bundle.UID_RANGE) as namespace:
         _mount_overlay(Path(setup.base), top, uid, namespace)

@@ -251,7 +251,7 @@ class OciRuntime:
         if spec.spare:
             places.spare.touch()
         storage.make_image(places.image, spec.environment.resources.storage_bytes, root)
-        storage.mount_image(places.image, places.storage)
+        storage.mount_image(places.image, places.storage, new=True)
         storage.make_directories(places.storage, root, user)
         places.transport.mkdir(mode=0o700)
         storage.mount_transport(places.transport)

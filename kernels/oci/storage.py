@@ -26,7 +26,9 @@ TRANSPORT_BYTES: Final = 1024 * 1024
 _COMMAND_SECONDS: Final = 30
 _LOOP_TRIES: Final = 100
 """Another process may take the free loop device first; then there is another one."""
-_FREE_LOOP, _CONFIGURE_LOOP = 0x4C82, 0x4C0A  # LOOP_CTL_GET_FREE, LOOP_CONFIGURE (Linux 5.8)
+_FREE_LOOP, _CONFIGURE_LOOP, _GET_LOOP = 0x4C82, 0x4C0A, 0x4C05  # LOOP_CTL_GET_FREE, LOOP_CONFIGURE (Linux 5.8)
+_LOOP_INFORMATION: Final = 232
+"""Bytes of a `loop_info64`, which begins with the device and the inode of the file."""
 _LOOP_GOES_WITH_MOUNT: Final = 4  # LO_FLAGS_AUTOCLEAR
 _NOSUID, _NODEV, _NOEXEC, _NOSYMFOLLOW, _NOATIME = 0x2, 0x4, 0x8, 0x100, 0x400
 _LAZILY, _NO_FOLLOW = 0x2, 0x8  # MNT_DETACH, UMOUNT_NOFOLLOW
@@ -42,18 +44,47 @@ def make_image(path: Path, size_bytes: int, owner: int) -> None:
     )  # fmt: skip
 
 
-def mount_image(image: Path, directory: Path) -> None:
-    """Mount the image by loop; the loop device goes away with the mount."""
+def mount_image(image: Path, directory: Path, *, new: bool = False) -> None:
+    """Mount the image by loop; the loop device goes away with the mount.
+
+    One that is not `new` may still be mounted, by what was detached while it was busy for one. That is shared: a second
+    device would show the file as it is on disk, without what the first has still to write, and both would write to it.
+    """
     directory.mkdir(mode=0o700, exist_ok=True)
     try:
         with image.open("r+b") as file:
-            name, device = _open_loop(file.fileno(), os.fsencode(image))
+            found = None if new else _find_loop(file.fileno())
+            name, device = found or _open_loop(file.fileno(), os.fsencode(image))
             try:  # open until it is mounted, or it would go away at once
                 system_calls.mount(name, str(directory), "ext4", _NOSUID | _NODEV | _NOATIME)
             finally:
                 os.close(device)
     except OSError as error:
         raise SandboxFailed(f"the sandbox's disk cannot be mounted: {error}") from None
+
+
+def _find_loop(file: int) -> tuple[str, int] | None:
+    """Path and descriptor of the loop device that this file is attached to already. Raises `OSError`."""
+    for entry in Path("/sys/block").glob("loop*/loop"):  # those in use alone
+        name = f"/dev/{entry.parent.name}"
+        try:
+            device = os.open(name, os.O_RDWR | os.O_CLOEXEC)
+        except OSError:  # it has just gone
+            continue
+        if _backs(device, file):
+            return name, device
+        os.close(device)
+    return None
+
+
+def _backs(device: int, file: int) -> bool:
+    """Whether the loop device, which stays as it is while it is open, is on this file."""
+    try:
+        information = fcntl.ioctl(device, _GET_LOOP, bytes(_LOOP_INFORMATION))
+    except OSError:
+        return False
+    found = os.fstat(file)
+    return struct.unpack_from("2Q", information) == (found.st_dev, found.st_ino)
 
 
 def _open_loop(file: int, path: bytes) -> tuple[str, int]:

@@ -185,7 +185,7 @@ def _loop_mounts() -> Finding:
         image, target = Path(name, "image"), Path(name, "mount")
         try:
             storage.make_image(image, 8 << 20, 0)
-            storage.mount_image(image, target)
+            storage.mount_image(image, target, new=True)
         except (SandboxFailed, OSError) as error:
             return _fails(
                 "loop mounts", str(error), "load the module: modprobe loop; in a container, allow loop devices"
@@ -222,7 +222,7 @@ def _id_mapped_mounts() -> Finding:
         image, target, view = Path(name, "image"), Path(name, "mount"), Path(name, "view")
         try:
             storage.make_image(image, 8 << 20, _SAMPLE_ID)
-            storage.mount_image(image, target)
+            storage.mount_image(image, target, new=True)
             idmap.mount_view(target, view, user=_SAMPLE_ID, service=_SAMPLE_ID + 1)
             shown = idmap.shows(view, _SAMPLE_ID + 1)
         except (SandboxFailed, OSError) as error:
