@@ -15,7 +15,6 @@ from contextlib import suppress
 from typing import Any
 
 from ..options import Options
-from .families import family, signal_all, snapshot
 from .reaper import Exit, Reaper
 from .spawn import Program, spawn
 
@@ -104,6 +103,8 @@ class Kernel:
 
         A kernel that is not started by our launcher, or whose directory has no room, is interrupted.
         """
+        from .families import signal_all  # noqa: PLC0415 - asyncio comes with it; the first kernel starts before that
+
         if self.pid is None:
             return False
         try:
@@ -119,6 +120,8 @@ class Kernel:
 
     def _list_group(self) -> list[int]:
         """The others of the kernel's process group, which an interrupt would reach."""
+        from .families import family, snapshot  # noqa: PLC0415 - as above
+
         found = []
         for pid in family([self.pid or 0], snapshot()) - {self.pid}:
             with suppress(ProcessLookupError):
