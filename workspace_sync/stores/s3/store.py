@@ -45,7 +45,10 @@ def strip_documentation(session: Any) -> None:
 
 @cache
 def _make_loader(data_path: str | None) -> Loader:
-    """One for all sessions of the process, which keeps what it has read: to read it takes a tenth of a second."""
+    """One for all sessions of the process, which keeps what it has read: to read it takes a tenth of a second.
+
+    botocore takes buckets out of the paths in these models when a client is used, in the same way for each client.
+    """
     loader = create_loader(data_path)
     loader.file_loader = _Models()
     return loader

@@ -10,7 +10,7 @@ import botocore.session
 import pytest
 from botocore.exceptions import UnknownServiceError
 
-from workspace_sync.stores.s3.store import S3Store, strip_documentation
+from workspace_sync.stores.s3.store import S3Store, _make_loader, strip_documentation
 
 NAMES = [
     ("s3", "service-2"), ("s3", "endpoint-rule-set-1"), ("s3", "paginators-1"), ("sts", "service-2"),
@@ -36,6 +36,7 @@ def silenced(value: Any) -> Any:
 
 
 def test_only_the_prose_is_left_out() -> None:
+    _make_loader.cache_clear()  # botocore takes the bucket out of paths in the models of a client that has been used
     ours, theirs = lean().get_component("data_loader"), botocore.session.get_session().get_component("data_loader")
     for service, kind in NAMES:
         assert ours.load_service_model(service, kind) == silenced(theirs.load_service_model(service, kind))
