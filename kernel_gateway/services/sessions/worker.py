@@ -116,7 +116,7 @@ class Worker:
             return
         if updates:
             outcome = replace(outcome, updates=self._live.displays.updates(job.row.generation, updates))
-        await self._live.memory.settle()
+        await self._live.memory.settle(job)
         row = self._final_row(job, status, outcome, usage, execution_count=execution_count)
         row = await self._add_full_text(job, row)
         # Patterns may search megabytes: in a thread. Without any, the way to a thread costs more than the work.
