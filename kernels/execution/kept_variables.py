@@ -16,9 +16,11 @@ from kernels.execution.hub import Hub
 MOST_ANSWER_BYTES: Final = 1_000_000
 MOST_VARIABLES: Final = 1_000
 KEEP_SECONDS: Final = 2.0
-"""How long keeping may take; code that comes meanwhile waits as long at most."""
+"""After how long nothing more is begun to be kept; code that comes meanwhile waits for what has begun."""
 ANSWER_SECONDS: Final = 30.0
-RESTORE_SECONDS: Final = 60.0
+RESTORE_SECONDS: Final = 50.0
+"""After how long nothing more is begun to be restored."""
+RESTORED_SECONDS: Final = 60.0
 
 _Text = Annotated[str, msgspec.Meta(max_length=1_000)]
 
@@ -50,7 +52,7 @@ async def keep(hub: Hub, most_bytes: int) -> None:
 
 async def restore(hub: Hub) -> list[RestoredVariable]:
     """Have a new kernel take up what the one before wrote down; raises as `keep` does."""
-    return (await _ask(hub, {"do": "restore"}, RESTORE_SECONDS)).variables
+    return (await _ask(hub, {"do": "restore", "seconds": RESTORE_SECONDS}, RESTORED_SECONDS)).variables
 
 
 async def _ask(hub: Hub, content: dict[str, Any], seconds: float) -> _Reply:

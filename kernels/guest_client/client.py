@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, Literal, TypeVar
@@ -125,10 +126,15 @@ class GuestClient:
         """Send SIGINT to the kernel and its children."""
         await self._json("POST", "/v1/kernel/interrupt", {})
 
-    async def guard_memory(self, held_bytes: int, limit_bytes: int) -> None:
-        """Have what the kernel runs end with `MemoryGuard`; a guest of before that interrupts it."""
+    async def guard_memory(self, held_bytes: int, limit_bytes: int, *, seconds: float) -> None:
+        """Have what the kernel runs end with `MemoryGuard`; a guest of before that interrupts it.
+
+        One that gets this later than so many seconds from now does nothing: other code may run by then.
+        """
+        until = round((time.time() + seconds) * 1000)
+        body = {"held_bytes": held_bytes, "limit_bytes": limit_bytes, "until_ms": until}
         try:
-            await self._json("POST", "/v1/kernel/guard", {"held_bytes": held_bytes, "limit_bytes": limit_bytes})
+            await self._json("POST", "/v1/kernel/guard", body, deadline_seconds=seconds)
         except GuestRefused as error:
             if error.status != 404:
                 raise

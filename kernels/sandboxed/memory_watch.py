@@ -2,7 +2,8 @@
 
 The kernel of the host says when memory passes a share of the limit, where it can (cgroup v1). It counts the pages of
 files, which run out for nobody, so what is held is asked for then; and again and again, four times a second, while the
-pages of files hide the next event, or where no events can be had. While no code runs nothing is asked.
+pages of files hide the next event, or where no events can be had. While no code runs nothing is asked. A sandbox makes
+events as fast as it allocates: after each the next is not listened to for a moment, or until code runs again.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ log = logging.getLogger(__name__)
 POLL_SECONDS: Final = 0.25
 """Between two looks that no event has asked for."""
 EVENT_SECONDS: Final = 0.02
-"""Between the last look and one that an event asks for: pages of files may pass a share of the limit over and over."""
+"""Between the last look and one that an event asks for: pages of files may pass a share of the limit over and over.
+
+As long no event is listened to after one.
+"""
 LOOK_SECONDS: Final = 5.0
 """How long one look may take."""
 EVENT_BYTES: Final = 4_096
@@ -39,6 +43,9 @@ class MemoryWatch:
         self._sandbox_id = sandbox_id
         self._lowest = 0
         self._event: int | None = None
+        self._listening = False
+        self._pause: asyncio.TimerHandle | None = None
+        """Until events are listened to again while code runs."""
         self._on_use: OnUse | None = None
         """What is told while code runs."""
         self._near = True
@@ -66,11 +73,12 @@ class MemoryWatch:
             os.close(event)
             return
         self._event = event
-        asyncio.get_running_loop().add_reader(event, self._take_event)
+        self._listen()
 
     def begin(self, on_use: OnUse) -> None:
         """Code runs from now. `on_use` gets each look, and whether it is of what there was when this code began."""
         self._on_use = on_use
+        self._listen()
         if self._near:
             self._look(began=True)
         elif self._hidden or self._event is None:
@@ -79,9 +87,10 @@ class MemoryWatch:
     def end(self) -> None:
         """The code has ended: what is still to come is told to nobody."""
         self._on_use = None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        for each in (self._timer, self._pause):
+            if each is not None:
+                each.cancel()
+        self._timer = self._pause = None
 
     async def aclose(self) -> None:
         self._closed = True
@@ -91,14 +100,29 @@ class MemoryWatch:
             await cancel_all([self._looking])
 
     def _stop_events(self) -> None:
+        self._stop_listening()
         event, self._event = self._event, None
         if event is not None:
-            asyncio.get_running_loop().remove_reader(event)
             os.close(event)
+
+    def _listen(self) -> None:
+        """An event that came meanwhile is there to be read."""
+        self._pause = None
+        if self._event is not None and not self._listening:
+            self._listening = True
+            asyncio.get_running_loop().add_reader(self._event, self._take_event)
+
+    def _stop_listening(self) -> None:
+        if self._event is not None and self._listening:
+            self._listening = False
+            asyncio.get_running_loop().remove_reader(self._event)
 
     def _take_event(self) -> None:
         if self._event is None:
             return
+        self._stop_listening()
+        if self._on_use is not None:
+            self._pause = asyncio.get_running_loop().call_later(EVENT_SECONDS, self._listen)
         try:
             if not os.read(self._event, EVENT_BYTES):  # none comes any more
                 self._stop_events()

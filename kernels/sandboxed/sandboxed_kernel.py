@@ -72,6 +72,8 @@ class SandboxedKernel:
         self._hub: Hub | None = None
         self._opening: tuple[int, Hub] | None = None
         self._exited = 0
+        self.ran_in = 0
+        """The generation of the Python kernel that code was sent to last."""
         self._generation = 0
         self._gone: Death | None = None
         self._closing = False
@@ -158,6 +160,7 @@ class SandboxedKernel:
         execution_id: str,
     ) -> Outcome:
         hub = await self._ready()
+        self.ran_in = hub.generation
         outcome = await execution.execute(
             hub,
             code,

@@ -62,7 +62,7 @@ class SessionMemory:
         self._floor: int | None = None
         """The least that was held since the code was interrupted, or left alone; None before that."""
         self._interrupted_at = float("-inf")
-        self._telling: asyncio.Task[None] | None = None
+        self._telling: tuple[Job, asyncio.Task[None]] | None = None
 
     @contextlib.contextmanager
     def guard(self, job: Job, kernel: SandboxedKernel) -> Iterator[None]:
@@ -79,12 +79,16 @@ class SessionMemory:
             self._job = None
             kernel.memory.end()
 
-    async def settle(self) -> None:
-        """Wait until what was begun to be said of the last job is said; a moment, and for most jobs none."""
-        telling, self._telling = self._telling, None
-        if telling is not None:
-            await asyncio.wait({telling}, timeout=SETTLE_SECONDS)
-            telling.cancel()
+    async def settle(self, job: Job) -> None:
+        """Wait until what was begun to be said of this job is said; a moment, and for most jobs none.
+
+        No interrupt of it reaches the kernel afterwards: the guest lets go of one that comes later.
+        """
+        if self._telling is None or self._telling[0] is not job:
+            return
+        telling, self._telling = self._telling[1], None
+        await asyncio.wait({telling}, timeout=SETTLE_SECONDS)
+        telling.cancel()
 
     async def _open(self, job: Job, kernel: SandboxedKernel) -> None:
         """The first code of a sandbox runs: find out what holds for it, and watch."""
@@ -137,9 +141,9 @@ class SessionMemory:
         before = job.memory
         shortage = MemoryShortage(level, held, limit, detail, [] if before is None else before.largest)
         job.memory = shortage  # at once: the job may end before the kernel has named anything
-        earlier = self._telling
+        earlier = None if self._telling is None else self._telling[1]
         telling = self._tell(job, kernel, shortage, earlier)
-        self._telling = self._background.spawn(telling, f"memory of {job.row.id}")
+        self._telling = job, self._background.spawn(telling, f"memory of {job.row.id}")
 
     async def _tell(
         self, job: Job, kernel: SandboxedKernel, shortage: MemoryShortage, earlier: asyncio.Task[None] | None
@@ -157,7 +161,7 @@ class SessionMemory:
     async def _interrupt(self, job: Job, kernel: SandboxedKernel, shortage: MemoryShortage) -> None:
         try:
             if job.row.runtime == PYTHON:
-                await kernel.guest.guard_memory(shortage.held_bytes, shortage.limit_bytes)
+                await kernel.guest.guard_memory(shortage.held_bytes, shortage.limit_bytes, seconds=SETTLE_SECONDS)
             else:
                 await kernel.interrupt()
         except KernelsError as error:  # the kernel may be dead by now: its end says why

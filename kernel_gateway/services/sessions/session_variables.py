@@ -18,7 +18,7 @@ from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.environments.egress import Find
 from kernel_gateway.services.results.jobs import Job
-from kernels.errors import Death, KernelsError
+from kernels.errors import DeadlineExceeded, Death, KernelsError
 from kernels.execution import kept_variables
 from kernels.languages import PYTHON
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
@@ -34,7 +34,11 @@ IDLE_SECONDS: Final = 1.0
 MOST_TOLD: Final = 100
 """Variables in a report, those that are lost first."""
 NAMES_IN_A_NOTE: Final = 10
+SETTLE_SECONDS: Final = 60.0
+"""How long code that is to run elsewhere in its kernel waits for what is being kept, which has deadlines of its own."""
 LOST_SANDBOX: Final = "the sandbox was lost, and with it what was kept of its variables"
+LOST_LATE: Final = "code ran in the next kernel before it could be given what was kept"
+UNSURE: Final = "{error}; some of them may be there nonetheless"
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,10 @@ class _Kept:
     generation: int
     at: float
     executions: int
+
+    def is_in(self, kernel: SandboxedKernel, generation: int) -> bool:
+        """Whether this kernel has these variables: it kept them, or was given them."""
+        return self.kernel is kernel and self.generation == generation
 
 
 class SessionVariables:
@@ -62,8 +70,12 @@ class SessionVariables:
         self._kernel: SandboxedKernel | None = None
         """By whose environment the next is known."""
         self._most_bytes = 0
+        self._most_percent = 0
+        """Of its memory that it may hold while it keeps variables, which takes some; 0: any."""
         self._kept: _Kept | None = None
         self._keeping: asyncio.Task[None] | None = None
+        self._asked = False
+        """Whether the kernel has been asked to keep them and has not answered."""
 
     def note_end(self, job: Job) -> None:
         """Code has ended: what it left is kept once nothing else comes."""
@@ -72,9 +84,27 @@ class SessionVariables:
             return
         if self._kernel is kernel and not self._most_bytes:
             return
+        self._let_go_of_late(kernel)
         if self._keeping is not None:
             self._keeping.cancel()
         self._keeping = self._background.spawn(self._keep_when_idle(kernel), f"variables of {self._live.id}")
+
+    def _let_go_of_late(self, kernel: SandboxedKernel) -> None:
+        """Code has run in a kernel that could not be given what was kept: that is older than what there is now."""
+        kept = self._kept
+        if kept is not None and kept.kernel is kernel and kernel.ran_in > kept.generation:
+            self._kept = None
+            later = self._live.executions - kept.executions
+            self._tell(Restored(kernel.ran_in, rfc3339(kept.at), later, why=LOST_LATE))
+
+    async def settle(self) -> None:
+        """Called before the names of the kernel become others: wait for what is being kept, begin nothing more."""
+        keeping = self._keeping
+        if keeping is None:
+            return
+        if not self._asked:
+            keeping.cancel()
+        await asyncio.wait({keeping}, timeout=SETTLE_SECONDS)
 
     def note_replaced(self, death: Death | None) -> None:
         """The kernel was replaced; one that was restarted on request leaves nothing to the next."""
@@ -85,7 +115,7 @@ class SessionVariables:
     async def restore(self, kernel: SandboxedKernel) -> None:
         """Called before code runs: give a kernel what the one before it left, and say what became of it."""
         kept, hub = self._kept, kernel.hub
-        if kept is None or hub is None or (kept.kernel is kernel and kept.generation == hub.generation):
+        if kept is None or hub is None or kept.is_in(kernel, hub.generation):
             return
         self._kept = None  # a kernel that dies of them is not given them again
         as_of, later = rfc3339(kept.at), self._live.executions - kept.executions
@@ -95,7 +125,8 @@ class SessionVariables:
         try:
             found = await kept_variables.restore(hub)
         except KernelsError as error:
-            self._tell(Restored(hub.generation, as_of, later, why=str(error)))
+            why = UNSURE.format(error=error) if isinstance(error, DeadlineExceeded) else str(error)
+            self._tell(Restored(hub.generation, as_of, later, why=why))
             return
         self._kept = _Kept(kernel, hub.generation, kept.at, kept.executions)
         told = [RestoredVariable(each.name, each.outcome, each.why or None) for each in found]
@@ -117,16 +148,34 @@ class SessionVariables:
                 return
             on = environment.keep_variables == "on_idle"
             self._kernel, self._most_bytes = kernel, environment.keep_variables_mb << 20 if on else 0
-        hub = kernel.hub
-        if not self._most_bytes or hub is None or self._live.busy or kernel.residence.stopped:
+            self._most_percent = min(environment.memory_levels.percents, default=0)
+        if not self._most_bytes or self._live.busy or kernel.residence.stopped or await self._is_short(kernel):
             return
-        executions = self._live.executions
+        hub, kept = kernel.hub, self._kept
+        if hub is None or self._live.busy or kernel.residence.stopped:
+            return
+        if kept is not None and not kept.is_in(kernel, hub.generation):
+            return  # it is to be given those of the one before first, which keeping would remove
+        executions, self._asked = self._live.executions, True
         try:
             await kept_variables.keep(hub, self._most_bytes)
         except KernelsError as error:
             log.warning("variables_not_kept", session=self._live.id, error=str(error))
             return
-        self._kept = _Kept(kernel, hub.generation, self._live.now(), executions)
+        finally:
+            self._asked = False
+        if self._kept is kept and kernel.hub is hub:  # else it was replaced as it answered
+            self._kept = _Kept(kernel, hub.generation, self._live.now(), executions)
+
+    async def _is_short(self, kernel: SandboxedKernel) -> bool:
+        """Whether memory is too full to be pickled in; what was kept before stays."""
+        if not self._most_percent:
+            return False
+        try:
+            usage = await kernel.usage()
+        except KernelsError:
+            return True
+        return usage.memory_held_bytes * 100 >= usage.memory_limit_bytes * self._most_percent
 
 
 def _describe(restored: Restored) -> str:

@@ -116,7 +116,7 @@ class Worker:
             return
         if updates:
             outcome = replace(outcome, updates=self._live.displays.updates(job.row.generation, updates))
-        await self._live.memory.settle()
+        await self._live.memory.settle(job)
         row = self._final_row(job, status, outcome, usage, execution_count=execution_count)
         row = await self._add_full_text(job, row)
         # Patterns may search megabytes: in a thread. Without any, the way to a thread costs more than the work.
@@ -251,6 +251,7 @@ class Worker:
         if self._entered.get(runtime) == wanted:
             return
         self._entered[runtime] = None
+        await self._live.variables.settle()
         with translated():
             await kernel.enter(place, runtime)
         self._entered[runtime] = wanted
@@ -262,6 +263,7 @@ class Worker:
     async def _forget(self, kernel: SandboxedKernel) -> None:
         names = tuple(self._forgotten)
         self._entered[PYTHON] = None  # the next code enters its own again
+        await self._live.variables.settle()
         with translated():
             await kernel.forget_contexts(names)
         self._forgotten.difference_update(names)

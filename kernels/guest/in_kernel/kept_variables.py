@@ -23,7 +23,7 @@ import time
 import types
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 DIRECTORY = "~/.cache/sandcell/variables"
 INDEX = "index.json"
@@ -39,6 +39,9 @@ SHORT = 200
 """Characters or bits of a text or a number that is its own digest."""
 SMALL_BYTES = 64 * 1024
 """A value that takes no more is pickled each time, and written only when it has become another."""
+
+NO_TIME = "there was no time for it"
+INTERRUPTED = "an interrupt came before it was restored"
 
 Row = dict[str, Any]
 
@@ -106,6 +109,17 @@ class KeptVariables:
         """Write what has changed since the last time, `most_bytes` in all; says how many names are kept and are not."""
         until = time.monotonic() + seconds
         os.makedirs(self._directory, mode=0o700, exist_ok=True)
+        try:
+            rows = self._write_all(names, hidden, most_bytes, until)
+            if rows != self._rows:
+                self._commit(rows)
+        except BaseException:
+            self._clean(self._load() if self._rows is None else self._rows)  # what was kept before stays
+            raise
+        refused = sum("why" in each for each in rows.values())
+        return {"status": "ok", "kept": len(rows) - refused, "refused": refused}
+
+    def _write_all(self, names: dict[str, Any], hidden: Any, most_bytes: int, until: float) -> dict[str, Row]:
         old, rows = self._rows or {}, dict[str, Row]()
         first: dict[int, str] = {}
         left = most_bytes
@@ -118,23 +132,31 @@ class KeptVariables:
             first[id(value)] = name
             rows[name] = self._write(name, value, old.get(name, {}), left, until)
             left -= rows[name].get("bytes", 0)
-        if rows != self._rows:
-            self._commit(rows)
-        refused = sum("why" in each for each in rows.values())
-        return {"status": "ok", "kept": len(rows) - refused, "refused": refused}
+        return rows
 
     def _write(self, name: str, value: Any, old: Row, left: int, until: float) -> Row:
-        """The row of a value, which is the old one where the value is what it was."""
+        """The row of a value, which is the old one where the value is what it was; no other file of it stays."""
         try:
+            if time.monotonic() > until:
+                raise NotKept(NO_TIME)
             described = _describe(name, value)
             if described is not None:
                 return described
             digest = _digest(value, left, until)
             if digest is not None and digest == old.get("digest") and old["bytes"] <= left:
                 return old
-            self._number += 1
-            file = f"{self._own}-{self._number}"
-            with _Pickled(os.path.join(self._directory, file), left, until) as place:
+            return self._pickle(value, digest, old, left, until)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # of the user's code: `SystemExit` too, which would end the kernel
+            return {"why": _say(error)}
+
+    def _pickle(self, value: Any, digest: str | None, old: Row, left: int, until: float) -> Row:
+        self._number += 1
+        file = f"{self._own}-{self._number}"
+        path = os.path.join(self._directory, file)
+        try:
+            with _Pickled(path, left, until) as place:
                 pickle.Pickler(place, protocol=5).dump(value)
                 if place.file is None:
                     digest = digest or hashlib.blake2b(place.small, digest_size=16).hexdigest()
@@ -142,9 +164,10 @@ class KeptVariables:
                         return old
                     place.spill()
                 return {"file": file, "bytes": place.size, "digest": digest}
-        except (Exception, RecursionError) as error:
-            why = str(error) if isinstance(error, NotKept) else f"{type(error).__name__}: {error}"
-            return {"why": why[:LONGEST_WHY]}
+        except BaseException:  # the file has a part of it at most
+            with suppress(OSError):
+                os.unlink(path)
+            raise
 
     def _commit(self, rows: dict[str, Row]) -> None:
         """The index is replaced at once; files that no row names any more go afterwards."""
@@ -153,14 +176,27 @@ class KeptVariables:
             json.dump(rows, index)
         os.replace(f"{place}.new", place)
         self._rows = rows
+        self._clean(rows)
+
+    def _clean(self, rows: dict[str, Row]) -> None:
+        """Remove the files that no row names."""
         used = {INDEX, *(row["file"] for row in rows.values() if "file" in row)}
         for each in os.listdir(self._directory):
             if each not in used:
                 with suppress(OSError):
                     os.unlink(os.path.join(self._directory, each))
 
-    def restore(self, names: dict[str, Any]) -> Row:
-        """Give the names of the kernel before to this one; what each became."""
+    def _load(self) -> dict[str, Row]:
+        """The rows that were written last, by whichever kernel; none where they cannot be read."""
+        try:
+            with open(os.path.join(self._directory, INDEX)) as index:
+                return cast("dict[str, Row]", json.load(index))
+        except (OSError, ValueError):
+            return {}
+
+    def restore(self, names: dict[str, Any], seconds: float) -> Row:
+        """Give the names of the kernel before to this one; what each became. An interrupt ends it, as its time does."""
+        until, ended = time.monotonic() + seconds, ""
         try:
             with open(os.path.join(self._directory, INDEX)) as index:
                 rows = json.load(index)
@@ -168,11 +204,14 @@ class KeptVariables:
             return {"status": "error", "evalue": f"what was kept cannot be read: {error}"[:LONGEST_WHY]}
         said = []
         for name, row in sorted(rows.items(), key=lambda item: _order(item[1])):  # stable: else as they were defined
-            why = ""
+            why = ended = ended or (NO_TIME if time.monotonic() > until else "")
             try:
-                names[name] = self._read(name, row, names)
-            except (Exception, RecursionError) as error:
-                why = row.get("why") or f"{type(error).__name__}: {error}"
+                if not ended:
+                    names[name] = self._read(name, row, names)
+            except KeyboardInterrupt:
+                why = ended = INTERRUPTED
+            except BaseException as error:  # of the user's code: `SystemExit` too, which would end the kernel
+                why = row.get("why") or _say(error)
             said.append(
                 {"name": name[:LONGEST_NAME], "outcome": "lost" if why else "restored", "why": why[:LONGEST_WHY]}
             )
@@ -188,6 +227,19 @@ class KeptVariables:
             return names[name]
         with open(os.path.join(self._directory, row["file"]), "rb") as file:
             return pickle.load(file)  # noqa: S301 - what the same user has written
+
+
+def _say(error: BaseException) -> str:
+    """Why a value is not kept; its own `__str__` may fail, too."""
+    if isinstance(error, NotKept):
+        return str(error)
+    name = type(error).__name__
+    try:
+        return f"{name}: {error}"[:LONGEST_WHY]
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        return name[:LONGEST_WHY]
 
 
 def _is_kept(name: Any, hidden: Any) -> bool:
@@ -248,7 +300,7 @@ def _cut(data: memoryview, until: float) -> Iterator[memoryview]:
     """Parts of something large, between which its time may be over; raises `NotKept`."""
     for start in range(0, data.nbytes, PIECE_BYTES):
         if time.monotonic() > until:
-            raise NotKept("there was no time for it")
+            raise NotKept(NO_TIME)
         yield data[start : start + PIECE_BYTES]
 
 

@@ -64,6 +64,7 @@ VARIABLES_REQUEST = b'"sandcell_variables_request"'
 CONTEXT_REQUEST = b'"sandcell_context_request"'
 IPYTHON = "IPYTHONDIR"
 KEPT_REQUEST = "sandcell_kept_request"
+RESTORE_SECONDS = 60.0
 GUARD_SIGNAL = signal.SIGURG
 """The guest's word that memory runs out: not SIGINT, whose handler code and asyncio replace, and one whose default
 harms nobody."""
@@ -231,12 +232,12 @@ class Kernel(IPythonKernel):
         try:
             self._kept = self._kept or load("kept_variables").KeptVariables()
             if asked["do"] == "restore":
-                content = self._kept.restore(shell.user_ns)
+                content = self._kept.restore(shell.user_ns, asked.get("seconds", RESTORE_SECONDS))
             elif self._contexts is not None and not self._contexts.is_default:
                 content = {"status": "error", "evalue": "the code ran in a context of its own"}
             else:
                 content = self._kept.keep(shell.user_ns, shell.user_ns_hidden, asked["bytes"], asked["seconds"])
-        except (Exception, KeyboardInterrupt) as error:
+        except BaseException as error:  # of code of the user's, whose `SystemExit` is not the kernel's end
             content = {"status": "error", "evalue": f"{type(error).__name__}: {error}"[:500]}
         cast("Any", self.session).send(stream, "sandcell_kept_reply", content, parent, ident=identity)
 

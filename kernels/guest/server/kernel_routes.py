@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 
 from tornado.iostream import StreamClosedError
 
@@ -63,12 +64,16 @@ class DeclaredHandler(Handler):
 
 
 class SignalHandler(Handler):
-    """POST /v1/kernel/interrupt, /v1/kernel/kill, and /v1/kernel/guard {held_bytes, limit_bytes}: memory runs out."""
+    """POST /v1/kernel/interrupt, .../kill, and .../guard {held_bytes, limit_bytes, until_ms}: memory runs out.
+
+    After `until_ms`, of Unix time, the code that it was for may have ended: nothing is done.
+    """
 
     def post(self, action: str) -> None:
         kernel = self.control.kernel
         if action == "guard":
-            done = kernel.guard_memory(self.field("held_bytes", int), self.field("limit_bytes", int))
+            late = time.time() * 1000 > self.field("until_ms", int)
+            done = late or kernel.guard_memory(self.field("held_bytes", int), self.field("limit_bytes", int))
         else:
             done = kernel.interrupt() if action == "interrupt" else kernel.kill()
         if not done:

@@ -141,3 +141,32 @@ def test_what_ended_is_told_nothing_and_what_began_meanwhile_its_own() -> None:
         assert told[-1] == "second True"
 
     on_watch(test, event=True)
+
+
+def test_events_without_end_are_not_read_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, reads = os.read, list[int]()
+
+    def count(descriptor: int, size: int) -> bytes:
+        reads.append(descriptor)
+        return read(descriptor, size)
+
+    async def test(memory: CountedMemory, watch: MemoryWatch) -> None:
+        async def signal_and_wait(times: int) -> None:
+            for _ in range(times):
+                memory.signal()
+                await asyncio.sleep(0)
+
+        monkeypatch.setattr(os, "read", count)
+        await signal_and_wait(100)
+        assert len(reads) == 1, "one event while no code runs says all there is"
+        monkeypatch.setattr(memory_watch, "EVENT_SECONDS", 3600.0)
+        watch.begin(lambda _usage, _began: None)
+        await signal_and_wait(100)
+        assert len(reads) == 2, "those that came meanwhile are one"
+        watch.end()
+        monkeypatch.setattr(memory_watch, "EVENT_SECONDS", 0.001)
+        watch.begin(lambda _usage, _began: None)
+        while len(reads) < 10:  # and while code runs they are listened to again and again
+            await signal_and_wait(1)
+
+    on_watch(test, event=True)

@@ -12,6 +12,8 @@ import pytest
 
 from kernel_gateway.errors import GenerationMismatch
 from kernel_gateway.services.sessions import session_variables
+from kernel_gateway.services.sessions.session_variables import SessionVariables
+from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
 from sandcell.models.sessions import Restored, Session
 from tests.integration.kernel_gateway.services.conftest import Gateway, House, house_in
 
@@ -90,8 +92,12 @@ async def keep(gateway: Gateway, session: Session, code: str) -> None:
 
 
 async def die(gateway: Gateway, session: Session) -> None:
+    """And let the time to keep variables come once the next kernel is there, before it was given any."""
+    live = await gateway.services.registry.require(gateway.me, session.id)
     ran = await gateway.run(session, f"import os; os.kill(os.getpid(), {signal.SIGKILL.value})")
     assert ran.status == "died"
+    await live.sandbox.kernel.ready()
+    await live.variables._keep_when_idle(live.sandbox.kernel)
 
 
 async def restored(gateway: Gateway, session: Session) -> Restored:
@@ -144,3 +150,37 @@ def test_what_has_no_room_is_lost_alone(on_session: OnSession) -> None:
         ]
 
     on_session(test)
+
+
+def test_a_kernel_that_code_ran_in_is_given_nothing_older(
+    on_session: OnSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(gateway: Gateway, session: Session) -> None:
+        live = await gateway.services.registry.require(gateway.me, session.id)
+        await keep(gateway, session, "kept = 1")
+        await die(gateway, session)
+        with (
+            pytest.MonkeyPatch.context() as patch
+        ):  # as where the kernel was not there yet when it was to be given them
+            patch.setattr(SessionVariables, "restore", skip)
+            await gateway.run(session, "kept = 2")
+
+        async def told() -> bool:
+            return (await restored(gateway, session)).why == session_variables.LOST_LATE
+
+        await gateway.until(told)
+        assert await gateway.text(session, "kept") == "2"
+
+        monkeypatch.setattr(live.variables, "_most_percent", 1)  # memory is short from here on
+        before = live.variables._kept
+        assert before is not None
+        await gateway.run(session, "kept = 3")
+        await live.variables._keep_when_idle(live.sandbox.kernel)
+        await die(gateway, session)
+        assert await gateway.text(session, "kept") == "2", "what was kept before memory was short is there"
+
+    on_session(test)
+
+
+async def skip(_variables: SessionVariables, _kernel: SandboxedKernel) -> None:
+    pass

@@ -8,6 +8,7 @@ import os
 import signal
 import stat
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,14 @@ from kernels.errors import GuestRefused
 from tests.integration.kernels.guest.conftest import Guests, RunningGuest, Test
 
 Runner = Callable[[Test], None]
+
+
+WAIT = """
+import time
+open("running", "w").close()
+try: time.sleep(600)
+except MemoryError: open("guarded", "w").close()
+"""
 
 
 class Notebook:
@@ -80,13 +89,15 @@ def test_a_kernel_lives_is_interrupted_and_is_replaced(with_guests: Runner) -> N
         assert printed.strip() == f"{guest.workspace} 2"
         failed = (await asyncio.to_thread(first.run, "import cell_usage"))[1]
         assert failed["ename"] == "ModuleNotFoundError"  # our modules are none of the user's
-        running = asyncio.create_task(
-            asyncio.to_thread(first.run, "import time; open('running', 'w').close(); time.sleep(600)")
-        )
+        running = asyncio.create_task(asyncio.to_thread(first.run, WAIT))
         while not (guest.workspace / "running").exists():
             await asyncio.sleep(0.02)
+        late = {"held_bytes": 1, "limit_bytes": 2, "until_ms": round(time.time() * 1000) - 1}
+        await guest.client._json("POST", "/v1/kernel/guard", late)  # meant for code that has ended
         await guest.client.interrupt_kernel()
-        assert (await running)[1]["ename"] == "KeyboardInterrupt"
+        interrupted = (await running)[1]
+        assert (interrupted["ename"], "MemoryGuard" in str(interrupted["traceback"])) == ("KeyboardInterrupt", False)
+        assert not (guest.workspace / "guarded").exists()
 
         await asyncio.to_thread(first.run, "import subprocess; subprocess.Popen(['setsid', 'sleep', '7654321'])")
         task = await guest.client.run_command("sleep 7654322", timeout_seconds=60, output_bytes=10, background=True)
