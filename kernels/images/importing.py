@@ -148,7 +148,9 @@ def _lay_down(image: Image, parts: Parts, wanted: Import, directory: Path, progr
         minor = require_usable(image, found, asked)
         packages = "" if found.ipykernel else kernel_packages.digest_lock(minor)
         if packages:
-            archive = kernel_packages.fetch_packages(minor, directory / kernel_packages.CACHE, progress, variables=wanted.variables)
+            archive = kernel_packages.fetch_packages(
+                minor, directory / kernel_packages.CACHE, progress, variables=wanted.variables
+            )
             _add_kernel_packages(root, found, archive, progress)
             if wanted.sandboxes is not None:
                 _try(Environment(wanted.name, str(root), image.digest, python=found.python), wanted.sandboxes, progress)
