@@ -133,7 +133,7 @@ def _take_back(setup: ImageSetup) -> None:
     """Of a child that failed, or was killed and had no time to do it itself; what it ran ended with it."""
     place, cgroups = Path(setup.place), _find_cgroups(setup)
     uid = read_uid_base(place)
-    if cgroups.remove(_name_container(setup)) and uid is not None:
+    if cgroups.remove(name_container(setup)) and uid is not None:
         _find_uids(setup).release(uid, place)
     cgroups.remove_parent()
 
@@ -166,7 +166,7 @@ def _end_with_parent() -> None:
 
 
 def _set_up(setup: ImageSetup) -> str:
-    place, name = Path(setup.place), _name_container(setup)
+    place, name = Path(setup.place), name_container(setup)
     place.mkdir(mode=0o711)
     # Before the claim, which leads here: who removes images has to see at any time that this one is in use.
     write_journal(place, None, setup.runtime, setup.base_digest)
@@ -189,7 +189,8 @@ def _set_up(setup: ImageSetup) -> str:
         uids.release(uid, place)
 
 
-def _name_container(setup: ImageSetup) -> str:
+def name_container(setup: ImageSetup) -> str:
+    """Of the container and of its control group."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, setup.place))
 
 

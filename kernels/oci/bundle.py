@@ -131,7 +131,7 @@ class SetupPlaces:
 
 @dataclass(frozen=True)
 class SetupLimits:
-    """What a container in which an image is set up gets. `file_bytes` bound one file, `open_files` those of a process."""
+    """What a container gets in which an image is set up: `file_bytes` of one file, `open_files` of one process."""
 
     memory_bytes: int
     pids: int

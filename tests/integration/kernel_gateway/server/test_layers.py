@@ -21,7 +21,6 @@ from tests.running_service import RunningService
 
 BEGIN = "a package's script failed, and its work is missing: "
 ROOT = 'test "$(id -u)" = 0'
-LIMITS = "cat /proc/self/limits > /etc/limits"
 BROKEN = "echo 'no licence in this house' >&2\nexit 3"
 
 
@@ -40,7 +39,8 @@ def mirror(tmp_path: Path) -> Iterator[DebianMirror]:
             links={"usr/bin/greeter-link": "greeter"},
             scripts={"postinst": "update-alternatives --install /usr/bin/greet greet /usr/bin/greeter 50"},
         )
-        rooted = f"useradd --system rooted\ncat /proc/self/uid_map /proc/net/dev > /etc/rooted\n{LIMITS}\nrm /etc/issue\nldconfig"
+        seen = "cat /proc/self/uid_map /proc/net/dev > /etc/rooted\ncat /proc/self/limits > /etc/limits"
+        rooted = f"useradd --system rooted\n{seen}\nrm /etc/issue\nldconfig"
         mirror.add("rooted", {"usr/share/rooted": ""}, links={}, scripts={"preinst": ROOT, "postinst": rooted})
         mirror.add("broken", {"usr/share/broken": ""}, links={}, scripts={"postinst": BROKEN})
         yield mirror
