@@ -178,9 +178,10 @@ def _set_up(setup: ImageSetup) -> str:
     uid = uids.claim(place)
     try:
         write_journal(place, uid, setup.runtime, setup.base_digest)
-        # What sockets hold beside the container's memory, as with a sandbox.
-        cgroups.make_with_limited_sockets(name, bundle.socket_bytes(setup.memory_bytes), top=command.groups_at_top)
-        shares.keep_no_copies_of_sends(os.getpid())
+        if not command.own_kernel:  # whose sockets are its own; and runsc sets no limit in a group that it finds
+            # What sockets hold beside the container's memory, as with a sandbox.
+            cgroups.make_with_limited_sockets(name, bundle.socket_bytes(setup.memory_bytes), top=command.groups_at_top)
+            shares.keep_no_copies_of_sends(os.getpid())
         return _run(setup, command, cgroups, name, uid)
     finally:
         command.delete(name)

@@ -97,6 +97,9 @@ def test_one_that_is_killed_keeps_the_image_below_while_it_lives_and_holds_nothi
         eventually(lambda: cgroups.memory_limit(name) == 256 << 20)
         eventually(lambda: cgroups.counters(name).pids > 0)
         assert pruning.find_digests_in_use(short_directory) == {setup.base_digest}
+        if not cgroups.unified and runtime != "runsc":
+            limit = (cgroups._v1("memory", name) / "memory.kmem.tcp.limit_in_bytes").read_text()
+            assert int(limit) == 16 << 20
     finally:
         ended.set()
         thread.join()
