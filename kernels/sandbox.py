@@ -66,13 +66,14 @@ class SandboxInfo:
     makes there is the user's inside, and each side sees at once what the other wrote. It is hostile: open what is in it
     relative to a directory descriptor and follow no link. Until `workspace_ready` it may hold a part of what
     belongs in it. `environment_digest` names the image that it was made from; empty when a version of the service made
-    it that wrote none down.
+    it that wrote none down. So it is with `runtime`, which made it.
     """
 
     sandbox_id: str
     workspace_directory: str
     workspace_ready: bool = False
     environment_digest: str = ""
+    runtime: str = ""
 
 
 @dataclass(frozen=True)

@@ -136,6 +136,7 @@ def _install_debian(
         sandboxes.make_runtime_settings(settings, (), place=unfinished.parent),
         settings.memory_mb_max << 20,
         settings.pids,
+        settings.vcpus_max,
         INSTALL_SECONDS,
     )
     most_bytes = settings.storage_mb_max << 20

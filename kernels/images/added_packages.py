@@ -44,6 +44,7 @@ class Container:
     settings: RuntimeSettings
     memory_bytes: int
     pids: int
+    vcpus: float
     seconds: int
 
 
@@ -132,12 +133,14 @@ def install_debian(
 
     Raises `EnvironmentBuildFailed`. What is in `archives` is gone then.
     """
+    unfinished, archives = unfinished.absolute(), archives.absolute()
     program, place = Path(debian_packages.__file__), unfinished / "setup"
     shutil.copyfile(program, archives / program.name)
     inside = f"{image_setup.FILES}/{program.name}"
     said = image_setup.run(
         image_setup.ImageSetup(
-            base=base.root,
+            base=str(Path(base.root).absolute()),
+            base_digest=base.digest,
             root=str(unfinished / "root"),
             files=str(archives),
             command=(base.python, "-I", "-B", inside, "install", image_setup.FILES),
@@ -148,6 +151,7 @@ def install_debian(
             storage_bytes=most_bytes,
             memory_bytes=container.memory_bytes,
             pids=container.pids,
+            vcpus=container.vcpus,
             seconds=container.seconds,
         ),
         given_up,

@@ -2,13 +2,15 @@
 
 The container has no network, the system calls of every sandbox, and a range of user ids of its own. It sees the image
 through an overlay; what it changes lies in a file system of its own, bounded like a sandbox's, and is taken over from
-there into a new image. A child process does that, in a mount namespace that ends with it, however it ends.
+there into a new image. A child process does that, in namespaces that end with it, however it ends. What they do not
+take along, a control group and the claim of the user ids, its parent takes back.
 """
 
 from __future__ import annotations
 
 import os
 import platform
+import resource
 import subprocess
 import sys
 import threading
@@ -17,6 +19,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+if __name__ == "__main__":
+    # Run by its path and isolated, so that nothing but this installation is on the path of what runs as root.
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
+
 import msgspec
 
 from kernels.errors import EnvironmentBuildFailed, KernelsError
@@ -24,8 +30,9 @@ from kernels.images.layer import Layer, link_root
 from kernels.oci import bundle, storage
 from kernels.oci.cgroups import Cgroups
 from kernels.oci.command import OciCommand
+from kernels.oci.host import shares
 from kernels.oci.namespaces import mounts, user_namespace
-from kernels.oci.places import HostPlaces, read_uid_base
+from kernels.oci.places import HostPlaces, read_uid_base, write_journal
 from kernels.oci.uid_ranges import UidRanges
 from kernels.sandbox import RuntimeSettings
 
@@ -35,6 +42,8 @@ _LONGEST_FAILURE: Final = 2000
 _LOOK_SECONDS: Final = 0.5
 _MORE_SECONDS: Final = 1800
 """To copy what it changed, and to clean up."""
+_OPEN_FILES: Final = 65_536
+_PROGRAMS: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _OVERLAY: Final = "lowerdir=image,upperdir=changes,workdir=work,redirect_dir=off,metacopy=off,index=off,nosuid,nodev"
 
 
@@ -43,10 +52,11 @@ class ImageSetup(msgspec.Struct, frozen=True):
 
     `root` will be the new image, `place` a directory to work in: neither is there yet, both are the caller's to remove.
     `runtime` names the OCI runtime, `settings` where its control groups and user ids are. The same place gets the same
-    control group.
+    control group. Every path is absolute.
     """
 
     base: str
+    base_digest: str
     root: str
     files: str
     command: tuple[str, ...]
@@ -57,7 +67,15 @@ class ImageSetup(msgspec.Struct, frozen=True):
     storage_bytes: int
     memory_bytes: int
     pids: int
+    vcpus: float
     seconds: int
+
+    def __post_init__(self) -> None:
+        """Refuse what would mean another place to the process that does it."""
+        settings = self.settings
+        for path in (self.base, self.root, self.files, self.place, settings.data_directory, settings.run_directory):
+            if not Path(path).is_absolute():
+                raise ValueError(f"the path {str(path)!r} is not absolute")
 
 
 def run(setup: ImageSetup, given_up: Callable[[], bool] = lambda: False) -> str:
@@ -65,9 +83,19 @@ def run(setup: ImageSetup, given_up: Callable[[], bool] = lambda: False) -> str:
 
     `given_up` is asked again and again whether this is still wanted.
     """
-    apart = ["unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc", "--"]
+    try:
+        return _run_child(setup, given_up)
+    except BaseException:
+        _take_back(setup)
+        raise
+
+
+def _run_child(setup: ImageSetup, given_up: Callable[[], bool]) -> str:
+    apart = ["unshare", "--mount", "--propagation", "private", "--net", "--pid", "--fork", "--kill-child"]
     child = subprocess.Popen(
-        [*apart, sys.executable, "-m", __name__],
+        [*apart, "--mount-proc", "--", sys.executable, "-I", str(Path(__file__).resolve())],
+        cwd="/",
+        env={"PATH": _PROGRAMS, "LANG": "C.UTF-8"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -101,6 +129,15 @@ def run(setup: ImageSetup, given_up: Callable[[], bool] = lambda: False) -> str:
     return said
 
 
+def _take_back(setup: ImageSetup) -> None:
+    """Of a child that failed, or was killed and had no time to do it itself; what it ran ended with it."""
+    place, cgroups = Path(setup.place), _find_cgroups(setup)
+    uid = read_uid_base(place)
+    if cgroups.remove(name_container(setup)) and uid is not None:
+        _find_uids(setup).release(uid, place)
+    cgroups.remove_parent()
+
+
 def _kill_when_given_up(child: subprocess.Popen[bytes], given_up: Callable[[], bool], ended: threading.Event) -> None:
     while not ended.wait(_LOOK_SECONDS):
         if given_up():
@@ -109,7 +146,9 @@ def _kill_when_given_up(child: subprocess.Popen[bytes], given_up: Callable[[], b
 
 
 def main() -> None:
-    """The child: PID 1 of its own processes, with mounts of its own."""
+    """The child: PID 1 of its own processes, with mounts and a network of its own."""
+    if os.getpid() != 1:
+        sys.exit("this is started by the process that makes images, in namespaces of its own")
     line = sys.stdin.buffer.readline()
     setup = msgspec.json.decode(line, type=ImageSetup, dec_hook=lambda kind, value: kind(value))
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -127,24 +166,44 @@ def _end_with_parent() -> None:
 
 
 def _set_up(setup: ImageSetup) -> str:
-    place, settings = Path(setup.place), setup.settings
-    name = str(uuid.uuid5(uuid.NAMESPACE_URL, setup.place))
+    place, name = Path(setup.place), name_container(setup)
     place.mkdir(mode=0o711)
-    cgroups = Cgroups(HostPlaces(settings).cgroup)
+    # Before the claim, which leads here: who removes images has to see at any time that this one is in use.
+    write_journal(place, None, setup.runtime, setup.base_digest)
+    cgroups = _find_cgroups(setup)
     cgroups.remove(name)  # of a build that was killed, of which nothing else is left
     state = place / "state"
     command = OciCommand(setup.runtime, state, unified=cgroups.unused_unified, deadline_seconds=setup.seconds)
-    uids = UidRanges(
-        settings.run_directory / "uids", base=settings.uid_base, count=settings.uid_ranges, first_id=read_uid_base
-    )
+    uids = _find_uids(setup)
     uid = uids.claim(place)
     try:
+        write_journal(place, uid, setup.runtime, setup.base_digest)
+        if not command.own_kernel:  # whose sockets are its own; and runsc sets no limit in a group that it finds
+            # What sockets hold beside the container's memory, as with a sandbox.
+            cgroups.make_with_limited_sockets(name, bundle.socket_bytes(setup.memory_bytes), top=command.groups_at_top)
+            shares.keep_no_copies_of_sends(os.getpid())
         return _run(setup, command, cgroups, name, uid)
     finally:
         command.delete(name)
         cgroups.remove(name)
         cgroups.remove_parent()
         uids.release(uid, place)
+
+
+def name_container(setup: ImageSetup) -> str:
+    """Of the container and of its control group."""
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, setup.place))
+
+
+def _find_cgroups(setup: ImageSetup) -> Cgroups:
+    return Cgroups(HostPlaces(setup.settings).cgroup)
+
+
+def _find_uids(setup: ImageSetup) -> UidRanges:
+    settings = setup.settings
+    return UidRanges(
+        HostPlaces(settings).uid_claims, base=settings.uid_base, count=settings.uid_ranges, first_id=read_uid_base
+    )
 
 
 def _run(setup: ImageSetup, command: OciCommand, cgroups: Cgroups, name: str, uid: int) -> str:
@@ -159,7 +218,8 @@ def _run(setup: ImageSetup, command: OciCommand, cgroups: Cgroups, name: str, ui
         places = bundle.SetupPlaces(
             str(top / "root"), str(top / "tmp"), setup.files, uid, cgroups.path(name), user_namespace=joined
         )
-        config = _make_config(setup, places, cgroups)
+        processors_left, _ = cgroups.processors_left(top=command.groups_at_top)
+        config = _make_config(setup, places, cgroups, processors_left)
         command.run_to_end(name, config, place / "bundle", log)
     link_root(Path(setup.base), Path(setup.root))
     Layer(Path(setup.root), setup.storage_bytes).change(top, "changes")
@@ -197,15 +257,20 @@ def _mount_overlay(base: Path, top: Path, uid: int, namespace: str) -> None:
         raise EnvironmentBuildFailed(f"no overlay of the image can be mounted: {done.stderr.strip()[-500:]}")
 
 
-def _make_config(setup: ImageSetup, places: bundle.SetupPlaces, cgroups: Cgroups) -> dict[str, Any]:
+def _make_config(
+    setup: ImageSetup, places: bundle.SetupPlaces, cgroups: Cgroups, processors_left: float
+) -> dict[str, Any]:
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    limits = bundle.SetupLimits(
+        setup.memory_bytes,
+        setup.pids,
+        setup.vcpus,
+        file_bytes=setup.storage_bytes,
+        open_files=_OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard),
+        processors_left=processors_left,
+    )
     return bundle.setup_config(
-        places,
-        setup.command,
-        setup.variables,
-        memory_bytes=setup.memory_bytes,
-        pids=setup.pids,
-        machine=platform.machine(),
-        swap=cgroups.limits_swap(),
+        places, setup.command, setup.variables, limits, machine=platform.machine(), swap=cgroups.limits_swap()
     )
 
 

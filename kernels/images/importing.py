@@ -32,8 +32,6 @@ from kernels.oci.image_archives import LABEL
 from kernels.oci.image_layers import Parts
 from kernels.sandbox import RuntimeSettings
 
-CACHE: Final = ".kernel-packages"
-"""Below the environments directory."""
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _SCRIPT: Final = str(Path(inspecting.__file__))
 _PYTHONS: Final = f"3.{inspecting.OLDEST} to 3.{inspecting.NEWEST}"
@@ -150,7 +148,9 @@ def _lay_down(image: Image, parts: Parts, wanted: Import, directory: Path, progr
         minor = require_usable(image, found, asked)
         packages = "" if found.ipykernel else kernel_packages.digest_lock(minor)
         if packages:
-            archive = kernel_packages.fetch_packages(minor, directory / CACHE, progress, variables=wanted.variables)
+            archive = kernel_packages.fetch_packages(
+                minor, directory / kernel_packages.CACHE, progress, variables=wanted.variables
+            )
             _add_kernel_packages(root, found, archive, progress)
             if wanted.sandboxes is not None:
                 _try(Environment(wanted.name, str(root), image.digest, python=found.python), wanted.sandboxes, progress)

@@ -25,6 +25,8 @@ from kernels.oci.image_layers import own_by_root
 
 PLACE: Final = "opt/sandcell/kernel"
 """Below the image's root; the guest looks for it there."""
+CACHE: Final = ".kernel-packages"
+"""Where archives of the packages are kept, below the environments directory."""
 _LOCKS: Final = Path(__file__).with_name("locks")
 _NEWEST_LOCK: Final = 11
 _STEP_SECONDS: Final = 1800

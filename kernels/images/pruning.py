@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kernels.errors import EnvironmentBuildFailed
-from kernels.images.importing import CACHE
+from kernels.images.kernel_packages import CACHE
 from kernels.oci.environments import Progress, building, measure_size, megabytes, remove_tree
 
 _CLAIMS: Final = "uids"

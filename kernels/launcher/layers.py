@@ -50,11 +50,11 @@ class Layers:
         if info.environment_digest != request.digest:
             raise LauncherRefused("the sandbox was made from another image")
         base, directory = self._checks.find_image(request.image, request.digest), self._settings.data_directory
-        workspace = Path(info.workspace_directory)
+        workspace, runtime = Path(info.workspace_directory), info.runtime or self._settings.runtime
 
         def lay(given_up: Callable[[], bool]) -> None:
             self._require_room(request.layer)
-            added = Added(request.part, workspace, self._bounds.layer_bytes, self._make_container(), given_up)
+            added = Added(request.part, workspace, self._bounds.layer_bytes, self._make_container(runtime), given_up)
             added_packages.lay(directory, base, request.layer, added)
 
         await self._in_turn(lay)
@@ -67,10 +67,10 @@ class Layers:
             lambda _: added_packages.remove(directory, request.layer, lambda: find_digests_in_use(run) | ours)
         )
 
-    def _make_container(self) -> Container:
-        """Where scripts of Debian packages run: within what one sandbox may have at most."""
+    def _make_container(self, runtime: str) -> Container:
+        """Where scripts of Debian packages run: on the sandbox's runtime, within what one may have at most."""
         bounds = self._bounds
-        return Container(self._settings.runtime, self._settings, bounds.memory_mb << 20, bounds.pids, SETUP_SECONDS)
+        return Container(runtime, self._settings, bounds.memory_mb << 20, bounds.pids, bounds.vcpus, SETUP_SECONDS)
 
     def _require_room(self, digest: str) -> None:
         there = added_packages.list_digests(self._settings.data_directory)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kernels.environment import Environment, Resources
+from kernels.environment import Environment
 from kernels.oci import seccomp
 from kernels.sandbox import SandboxSpec
 
@@ -129,6 +129,18 @@ class SetupPlaces:
     user_namespace: str = ""
 
 
+@dataclass(frozen=True)
+class SetupLimits:
+    """What a container gets in which an image is set up: `file_bytes` of one file, `open_files` of one process."""
+
+    memory_bytes: int
+    pids: int
+    vcpus: float
+    file_bytes: int
+    open_files: int
+    processors_left: float = math.inf
+
+
 def config(spec: SandboxSpec, places: Places, *, machine: str, swap: bool) -> dict[str, Any]:
     """The `config.json` of one sandbox; `swap` says whether the host can limit memory and swap together."""
     environment = spec.environment
@@ -160,17 +172,23 @@ def setup_config(
     places: SetupPlaces,
     command: Sequence[str],
     variables: Sequence[str],
+    limits: SetupLimits,
     *,
-    memory_bytes: int,
-    pids: int,
     machine: str,
     swap: bool,
 ) -> dict[str, Any]:
-    """The `config.json` of a container in which an image is set up: its root can be written to, and it is alone."""
+    """The `config.json` of a container in which an image is set up: its root can be written to, and it is alone.
+
+    It makes no network namespace: its caller has one of its own, set up as a runtime could not.
+    """
+    memory = {"limit": limits.memory_bytes}
+    if swap:
+        memory["swap"] = limits.memory_bytes
     resources = {
         "devices": [{"allow": False, "access": "rwm"}],
-        "memory": {"limit": memory_bytes, **({"swap": memory_bytes} if swap else {})},
-        "pids": {"limit": pids},
+        "memory": memory,
+        "cpu": {"period": _CPU_PERIOD_MICROSECONDS, "quota": _quota(limits.vcpus, limits.processors_left)},
+        "pids": {"limit": limits.pids},
     }
     process = {
         "terminal": False,
@@ -180,6 +198,11 @@ def setup_config(
         "env": list(variables),
         "noNewPrivileges": True,
         "capabilities": {kind: list(SETUP_CAPABILITIES) for kind in ("bounding", "effective", "permitted")},
+        "rlimits": [
+            _limit("RLIMIT_CORE", 0),
+            _limit("RLIMIT_FSIZE", limits.file_bytes),
+            _limit("RLIMIT_NOFILE", limits.open_files),
+        ],
     }
     mounts = [
         _mount("/proc", "proc", "proc", "nosuid", "noexec", "nodev"),
@@ -189,12 +212,14 @@ def setup_config(
         _bind("/tmp", places.temporary, "rw", "nosuid", "nodev"),  # noqa: S108
         _bind(SETUP_FILES, places.files, "ro", "nosuid", "nodev"),
     ]
+    linux = _linux(places, resources, seccomp.for_setup(seccomp.profile(machine)))
+    own = [each for each in linux["namespaces"] if each["type"] != "network"]
     return {
         "ociVersion": "1.0.2",
         "root": {"path": places.root, "readonly": False},
         "process": process,
         "mounts": mounts,
-        "linux": _linux(places, resources, seccomp.for_setup(seccomp.profile(machine))),
+        "linux": {**linux, "namespaces": own},
     }
 
 
@@ -227,6 +252,16 @@ def with_own_views(config: dict[str, Any], image: str, directory: str) -> tuple[
     return {**config, "root": {**config["root"], "path": image}, "mounts": mounts}, [top] if top else []
 
 
+def without_limits_of_processes(config: dict[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:
+    """The same bundle without those, and the limits by their names, to be inherited.
+
+    In a namespace that was made for it a runtime may not set them.
+    """
+    process = {**config["process"]}
+    limits = {each["type"]: each["hard"] for each in process.pop("rlimits", ())}
+    return {**config, "process": process}, limits
+
+
 def with_kernel_of_its_own(config: dict[str, Any]) -> dict[str, Any]:
     """The same bundle for gVisor, whose processes, terminals and netlink sockets are not the host's.
 
@@ -243,7 +278,7 @@ def with_kernel_of_its_own(config: dict[str, Any]) -> dict[str, Any]:
         "process": {
             **process,
             "args": [*process["args"], *(("--netlink-sockets", "0") if guest else ())],
-            "rlimits": [_limit("RLIMIT_NPROC", processes)],
+            "rlimits": [*process.get("rlimits", ()), _limit("RLIMIT_NPROC", processes)],
         },
         "linux": {
             **linux,
@@ -370,9 +405,9 @@ def _quota(vcpus: float, processors_left: float) -> int:
     return max(_LEAST_QUOTA_MICROSECONDS, math.floor(processors_left * _CPU_PERIOD_MICROSECONDS))
 
 
-def socket_bytes(resources: Resources) -> int:
+def socket_bytes(memory_bytes: int) -> int:
     """What the buffers of a sandbox's sockets may take where that is counted apart from its memory (cgroup v1)."""
-    return resources.memory_bytes // 16
+    return memory_bytes // 16
 
 
 def _mapping(base: int) -> dict[str, int]:

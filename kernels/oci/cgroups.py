@@ -202,6 +202,21 @@ class Cgroups:
             raise SandboxFailed(f"the buffers of sockets cannot be limited: {error}") from error
         raise SandboxFailed("the control group of the sandbox cannot limit the buffers of sockets")
 
+    def make_with_limited_sockets(self, sandbox_id: str, most_bytes: int, *, top: bool) -> None:
+        """The same for a sandbox that is yet to start: its runtime finds the group there, where v1 needs one.
+
+        `top` as for `processors_left`. Raises `SandboxFailed`.
+        """
+        memory = self._hierarchy("memory")
+        if self.unified or memory is None:
+            return
+        try:
+            group = _within(memory.mount, _TOP if top else memory.own) / self._parent / sandbox_id
+            group.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SandboxFailed(f"the sandbox's control group cannot be made: {error}") from error
+        self.limit_sockets(sandbox_id, most_bytes)
+
     def give_full_share(self, sandbox_id: str) -> None:
         """Let the sandbox's group compete for the processors as a new group does; raises `SandboxFailed`."""
         name, value = _WEIGHT if self.unified else _SHARES

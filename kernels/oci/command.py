@@ -14,7 +14,7 @@ import select
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final, cast
@@ -157,13 +157,17 @@ class OciCommand:
         """
         if self._program.top:
             config = _put_group_at_top(config)
+        limits: dict[str, int] = {}
         if self.own_kernel:
             config = bundle.with_kernel_of_its_own(config)
+        else:
+            config, limits = bundle.without_limits_of_processes(config)
         config, sources = bundle.rebase(config, apart.PLACE)
         directory.mkdir()
         (directory / "config.json").write_text(json.dumps(config))
         with log.open("ab") as output:
-            self._call("run", "--bundle", str(directory), sandbox_id, sources=sources, output=output)
+            run = ("run", "--bundle", str(directory), sandbox_id)
+            self._call(*run, sources=sources, output=output, limits=limits)
 
     def delete(self, sandbox_id: str) -> None:
         """Kill and forget the container; absent is fine."""
@@ -201,9 +205,10 @@ class OciCommand:
         output: IO[bytes],
         image: str = "",
         sources: Sequence[str] = (),
+        limits: Mapping[str, int] | None = None,
     ) -> None:
         self.require()
-        command = [self.program, "--root", str(self._state_directory), *self.options, *arguments]
+        command = [*_limit(limits or {}), self.program, "--root", str(self._state_directory), *self.options, *arguments]
         try:
             status = apart.call(
                 lambda: _run(command, output, self._deadline_seconds),
@@ -222,6 +227,12 @@ class OciCommand:
 def _put_group_at_top(config: dict[str, Any]) -> dict[str, Any]:
     group = config["linux"]["cgroupsPath"].lstrip("/")
     return {**config, "linux": {**config["linux"], "cgroupsPath": f"/{group}"}}
+
+
+def _limit(limits: Mapping[str, int]) -> list[str]:
+    """What goes before a command that is to be limited, with all that it starts."""
+    words = [f"--{name.removeprefix('RLIMIT_').lower()}={most}:{most}" for name, most in limits.items()]
+    return ["prlimit", *words, "--"] if words else []
 
 
 def _run(command: Sequence[str], output: IO[bytes], seconds: float) -> int:

@@ -37,6 +37,15 @@ def read_uid_base(home: Path) -> int | None:
         return None
 
 
+def write_journal(home: Path, uid_base: int | None, runtime: str, environment_digest: str) -> None:
+    """Say in a sandbox's directory what it has and runs on: whole or not at all. None for the uid to come."""
+    content = {"runtime": runtime, "environment_digest": environment_digest}
+    numbers = {} if uid_base is None else {"uid_base": uid_base}
+    unfinished = home / f".{_JOURNAL}"
+    unfinished.write_text(json.dumps({**numbers, **content}))
+    unfinished.replace(home / _JOURNAL)
+
+
 @dataclass(frozen=True)
 class SandboxPlaces:
     """Every host path of one sandbox."""
@@ -83,11 +92,11 @@ class SandboxPlaces:
             workspace_directory=str(self.view),
             workspace_ready=self.workspace_ready.exists() or (self.home / _WORKSPACE_READY_BEFORE).exists(),
             environment_digest=self._read_environment_digest(),
+            runtime=self.runtime() or "",
         )
 
     def write_journal(self, uid_base: int, runtime: str, environment_digest: str = "") -> None:
-        content = {"uid_base": uid_base, "runtime": runtime, "environment_digest": environment_digest}
-        self.journal.write_text(json.dumps(content))
+        write_journal(self.home, uid_base, runtime, environment_digest)
 
     def read_journal(self) -> int | None:
         """The sandbox's first host uid, or None when it was cut off before it had one."""

@@ -267,7 +267,7 @@ class OciRuntime:
 
     def _hold_sockets(self, spec: SandboxSpec, places: SandboxPlaces, command: OciCommand) -> None:
         """Bound what sockets hold beside the sandbox's memory. No user code runs before the sandbox is handed out."""
-        self.cgroups.limit_sockets(spec.sandbox_id, bundle.socket_bytes(spec.environment.resources))
+        self.cgroups.limit_sockets(spec.sandbox_id, bundle.socket_bytes(spec.environment.resources.memory_bytes))
         process = places.first_process()
         if process is None:
             raise SandboxFailed(f"{command.program} did not say which process is the sandbox's first")

@@ -119,7 +119,7 @@ class LayerSandbox:
             opened.push_async_callback(guest.aclose)
             seconds = self._settings.start_deadline_seconds
             try:
-                async with self._starting.place(owner), self._memory_room.start(), asyncio.timeout(seconds):
+                async with self._memory_room.start(), self._starting.place(owner), asyncio.timeout(seconds):
                     await self._runtime.create(SandboxSpec(sandbox_id, environment))
                     record = functools.partial(self._egress.record, party)
                     egress = await self._egress.open(sandbox_id, party, environment, EgressUsage(), record)

@@ -39,7 +39,8 @@ def mirror(tmp_path: Path) -> Iterator[DebianMirror]:
             links={"usr/bin/greeter-link": "greeter"},
             scripts={"postinst": "update-alternatives --install /usr/bin/greet greet /usr/bin/greeter 50"},
         )
-        rooted = "useradd --system rooted\ncat /proc/self/uid_map /proc/net/dev > /etc/rooted\nrm /etc/issue\nldconfig"
+        seen = "cat /proc/self/uid_map /proc/net/dev > /etc/rooted\ncat /proc/self/limits > /etc/limits"
+        rooted = f"useradd --system rooted\n{seen}\nrm /etc/issue\nldconfig"
         mirror.add("rooted", {"usr/share/rooted": ""}, links={}, scripts={"preinst": ROOT, "postinst": rooted})
         mirror.add("broken", {"usr/share/broken": ""}, links={}, scripts={"postinst": BROKEN})
         yield mirror
@@ -113,6 +114,12 @@ def test_packages_are_added_to_an_image_by_a_sandbox_and_it_is_built_again_when_
     mapped, *interfaces = Path(plus.root, "etc/rooted").read_text().splitlines()
     assert int(mapped.split()[1]) >= 65_536, "its root is nobody on the host"
     assert [line.split(":")[0].strip() for line in interfaces[2:]] == ["lo"]
+    rows = Path(plus.root, "etc/limits").read_text().splitlines()
+    hard = {line[:25].strip(): line.split()[-2] for line in rows}
+    assert (hard["Max core file size"], hard["Max file size"]) == ("0", str(10_240 << 20))
+    assert int(hard["Max open files"]) <= 65_536
+    claims = [each.read_text() for each in (leftovers.RUN_DIR / "uids").glob("[0-9]*")]
+    assert not [each for each in claims if each.startswith(str(tmp_path))]
     assert "rooted:" in Path(plus.root, "etc/passwd").read_text()
     assert not Path(plus.root, "etc/issue").exists()
     assert not Path(plus.root, "usr/sbin/policy-rc.d").exists()

@@ -10,9 +10,10 @@ import pytest
 
 from kernels.environment import Environment
 from kernels.errors import EnvironmentBuildFailed, LauncherRefused, UnknownEnvironment
-from kernels.images import added_packages
-from kernels.images.added_packages import Added, Part
+from kernels.images import added_packages, pruning
+from kernels.images.added_packages import Added, Container, Part
 from kernels.images.packages import read_packages
+from kernels.sandbox import RuntimeSettings
 
 DIGEST = "sha256:" + "1" * 64
 SITE = "lib/python3.11/site-packages"
@@ -47,8 +48,17 @@ def workspace(tmp_path: Path) -> Path:
     return place
 
 
-def added(workspace: Path, part: Part = "python", most_bytes: int = 10_000, *, given_up: bool = False) -> Added:
-    return Added(part, workspace, most_bytes, lambda: given_up)
+def added(
+    workspace: Path,
+    part: Part = "python",
+    most_bytes: int = 10_000,
+    *,
+    given_up: bool = False,
+    run: Path = Path("/run"),
+) -> Added:
+    settings = RuntimeSettings("runc", workspace.parent, run)
+    container = Container("runc", settings, 256 << 20, 64, 1.0, 60)
+    return Added(part, workspace, most_bytes, container, lambda: given_up)
 
 
 def names(directory: Path) -> list[str]:
@@ -95,19 +105,23 @@ def test_what_cannot_be_taken_leaves_nothing(base: Environment, workspace: Path,
         added_packages.find(tmp_path, DIGEST)
 
 
-def test_debian_packages_replace_files_of_this_image_alone(base: Environment, workspace: Path, tmp_path: Path) -> None:
-    below = workspace / ".sandcell/debian/root/usr/bin"
-    below.mkdir(parents=True)
-    (below / "python3").write_text("Debian's newer one")
-    added_packages.lay(tmp_path, base, DIGEST, added(workspace, "debian"))
-    found = added_packages.find(tmp_path, DIGEST)
-    assert Path(found.root, "usr/bin/python3").read_text() == "Debian's newer one"
-    assert Path(base.root, "usr/bin/python3").read_text() == "the image's"
+def test_a_failed_setup_of_debian_packages_leaves_nothing_and_blocks_no_removal(
+    base: Environment, workspace: Path, tmp_path: Path, short_directory: Path
+) -> None:
+    archives = workspace / ".sandcell/debian/cache/archives"
+    archives.mkdir(parents=True)
+    (archives / "some.deb").write_text("no package")
+    Path(base.root).rename(tmp_path / "away")
+    with pytest.raises(EnvironmentBuildFailed, match="the packages could not be set up"):
+        added_packages.lay(tmp_path, base, DIGEST, added(workspace, "debian", 100_000_000, run=short_directory))
+    assert names(tmp_path) == [".lock"]
+    assert pruning.find_digests_in_use(short_directory) == set()
+    (tmp_path / "away").rename(base.root)
+    added_packages.lay(tmp_path, base, DIGEST, added(workspace))
     over = "sha256:" + "2" * 64
+    found = added_packages.find(tmp_path, DIGEST)
     added_packages.lay(tmp_path, dataclasses.replace(base, root=found.root), over, added(workspace))
-    both = Path(added_packages.find(tmp_path, over).root)
-    assert (both / "usr/bin/python3").read_text() == "Debian's newer one"
-    assert (both / "opt/sandcell/packages" / SITE / "tiny.py").exists()
+    assert (Path(added_packages.find(tmp_path, over).root) / "opt/sandcell/packages" / SITE / "tiny.py").exists()
 
 
 def test_an_image_is_removed_with_what_killed_builds_have_left_unless_a_sandbox_runs_on_it(

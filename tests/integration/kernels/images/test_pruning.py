@@ -9,7 +9,7 @@ import pytest
 
 from kernels.errors import EnvironmentBuildFailed
 from kernels.images import pruning
-from kernels.images.importing import CACHE
+from kernels.images.kernel_packages import CACHE
 from kernels.oci import environments
 
 

@@ -145,20 +145,48 @@ def test_a_bundle_that_shows_nothing_of_the_kind_needs_no_view() -> None:
 
 def test_what_sets_an_image_up_is_confined_like_a_sandbox_but_for_its_root() -> None:
     places = bundle.SetupPlaces("/root-of-it", "/tmp-of-it", "/files", 1_200_000_000, "group", user_namespace="/ns")
-    config = bundle.setup_config(
-        places, ["install"], ["A=b"], memory_bytes=1 << 30, pids=64, machine="x86_64", swap=True
-    )
+    limits = bundle.SetupLimits(1 << 30, 64, 1.5, file_bytes=5 << 30, open_files=1024)
+    config = bundle.setup_config(places, ["install"], ["A=b"], limits, machine="x86_64", swap=True)
     linux = config["linux"]
     assert config["root"] == {"path": "/root-of-it", "readonly": False}
     assert linux["uidMappings"] == [{"containerID": 0, "hostID": 1_200_000_000, "size": 65_536}]
+    # The network namespace is its caller's own.
+    kinds = [each["type"] for each in linux["namespaces"]]
+    assert sorted(kinds) == ["cgroup", "ipc", "mount", "pid", "user", "uts"]
     assert {"type": "user", "path": "/ns"} in linux["namespaces"]
-    assert {"type": "network"} in linux["namespaces"]
-    assert linux["resources"]["memory"] == {"limit": 1 << 30, "swap": 1 << 30}
     assert config["process"]["noNewPrivileges"]
     held = set(config["process"]["capabilities"]["bounding"])
     assert not held & {"CAP_SYS_ADMIN", "CAP_NET_ADMIN", "CAP_MKNOD", "CAP_SYS_PTRACE", "CAP_SYS_CHROOT", "CAP_BPF"}
-    *usual, audit = linux["seccomp"]["syscalls"]
-    assert usual == seccomp.profile("x86_64")["syscalls"], "no system call more than sandboxes have"
-    assert audit["action"] == "SCMP_ACT_ERRNO"
-    told = seccomp.for_gvisor(linux["seccomp"])["syscalls"]
+
+
+def test_what_sets_an_image_up_is_limited_as_a_sandbox_is() -> None:
+    places = bundle.SetupPlaces("/root-of-it", "/tmp-of-it", "/files", 1_200_000_000, "group")
+    limits = bundle.SetupLimits(1 << 30, 64, 1.5, file_bytes=5 << 30, open_files=1024)
+    config = bundle.setup_config(places, ["install"], [], limits, machine="x86_64", swap=True)
+    resources = config["linux"]["resources"]
+    assert resources["memory"] == {"limit": 1 << 30, "swap": 1 << 30}
+    assert resources["cpu"] == {"period": 100_000, "quota": 150_000}
+    assert resources["pids"] == {"limit": 64}
+    bounds = {each["type"]: (each["soft"], each["hard"]) for each in config["process"]["rlimits"]}
+    assert bounds == {"RLIMIT_CORE": (0, 0), "RLIMIT_FSIZE": (5 << 30,) * 2, "RLIMIT_NOFILE": (1024,) * 2}
+    inherited, limits_of_processes = bundle.without_limits_of_processes(config)
+    assert limits_of_processes == {"RLIMIT_CORE": 0, "RLIMIT_FSIZE": 5 << 30, "RLIMIT_NOFILE": 1024}
+    assert "rlimits" not in inherited["process"]
+    own_kernel = bundle.with_kernel_of_its_own(config)["process"]["rlimits"]
+    assert {each["type"] for each in own_kernel} == {*bounds, "RLIMIT_NPROC"}
+    little = dataclasses.replace(limits, processors_left=0.5)
+    config = bundle.setup_config(places, ["install"], [], little, machine="x86_64", swap=False)
+    assert config["linux"]["resources"]["memory"] == {"limit": 1 << 30}
+    assert config["linux"]["resources"]["cpu"]["quota"] == 50_000
+
+
+def test_what_sets_an_image_up_gets_no_netlink_socket_and_no_call_more_than_sandboxes() -> None:
+    usual = seccomp.profile("x86_64")
+    *rules, audit = seccomp.for_setup(usual)["syscalls"]
+    left_out = [rule for rule in usual["syscalls"] if rule not in rules]
+    assert all(rule in usual["syscalls"] for rule in rules)
+    netlink = {"index": 0, "value": 16, "op": "SCMP_CMP_EQ"}
+    assert [rule["args"][0] for rule in left_out] == [netlink]
+    assert (audit["action"], audit["args"][0]) == ("SCMP_ACT_ERRNO", netlink)
+    told = seccomp.for_gvisor(seccomp.for_setup(usual))["syscalls"]
     assert not any("errnoRet" in rule for rule in told), "gVisor knows none"

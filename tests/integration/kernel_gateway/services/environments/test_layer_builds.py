@@ -23,14 +23,27 @@ from tests.integration.kernel_gateway.services.environments.own_packages import 
 )
 from tests.running_service import RunningService
 
+HOSTILE = """
+cat /proc/version > /etc/kernel-of-scripts
+cp /bin/true /usr/bin/raised
+chmod 6755 /usr/bin/raised
+mkfifo /usr/share/pipe
+mknod /usr/share/node c 1 3 || true
+ln -s /root /usr/share/away
+rm -r /usr/share/pixmaps /mnt; ln -s / /usr/share/pixmaps
+"""
+"""What root of the container does to the image, which is all that it reaches."""
+
 
 @contextmanager
-def building(make_service: Callable[..., RunningService], directory: Path, **settings: object) -> Iterator[Any]:
+def building(
+    make_service: Callable[..., RunningService], directory: Path, *more: str, **settings: object
+) -> Iterator[Any]:
     """A service that lets principals add packages to `indexed`, and its index."""
     with package_index() as index, ExitStack() as callers:
         add_own(index)
         file = directory / "environments.toml"
-        file.write_text(f'[indexed]\nimage = "python"\nindex_url = "{index.url}"\n')
+        file.write_text("\n".join(["[indexed]", 'image = "python"', f'index_url = "{index.url}"', *more]))
         service = make_service(
             environments_file=file,
             added_packages_images="indexed",
@@ -119,18 +132,29 @@ def test_debian_packages_are_added_below_those_of_python_which_have_no_say_in_th
 ) -> None:
     with debian_mirror(tmp_path / "mirror") as mirror:
         mirror.add("greeter", {"usr/bin/greeter": "#!/bin/sh\necho from Debian\n"}, links={}, scripts={})
+        mirror.add("hostile", {"usr/share/hostile": ""}, links={}, scripts={"postinst": HOSTILE})
         apt = {
             "added_packages_apt": True,
             "apt_sources": mirror.source,
             "egress_private": f"127.0.0.1:{mirror.port}",
         }
-        with building(make_service, tmp_path, **apt) as (service, _, rest):
-            make(rest, "both", "own-sample==1.0", apt=["greeter"])
+        with building(make_service, tmp_path, 'runtime = "runsc"', **apt) as (service, _, rest):
+            make(rest, "both", "own-sample==1.0", apt=["greeter", "hostile"])
             ready = await_build(rest, "both")
-            assert (ready["status"], ready["apt"]) == ("READY", ["greeter"]), ready
+            assert (ready["status"], ready["apt"]) == ("READY", ["greeter", "hostile"]), ready
             with rest.session(environment="both") as session:
                 said = session.run("import own\n!greeter\nprint(own.GREETING)")["stdout"]
                 assert said.splitlines() == ["from Debian", "of my own"]
+                kernels = session.run("!cat /etc/kernel-of-scripts /proc/version")["stdout"].splitlines()
+                assert kernels[0] == kernels[1], "the scripts run on the environment's runtime"
+                assert kernels[0] != Path("/proc/version").read_text().strip()
+            roots = list((service.data_dir / ".layers").glob("sha256-*/root"))
+            assert len(roots) == 2
+            for root in roots:
+                assert (root / "usr/bin/raised").stat().st_mode & 0o7777 == 0o755
+                assert not [name for name in ("pipe", "node") if (root / "usr/share" / name).exists()]
+                links = [str((root / "usr/share" / name).readlink()) for name in ("away", "pixmaps")]
+                assert links == ["/root", "/"]
             assert refusal(rest, "/v1/environments", name="no", image="indexed", apt=["--x"])[:2] == (
                 400,
                 "invalid_request",
