@@ -5,13 +5,23 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
-from tornado.httputil import HTTPFile, HTTPHeaders, parse_body_arguments
+from tornado.httputil import (
+    HTTPFile,
+    HTTPHeaders,
+    ParseBodyConfig,
+    ParseMultipartConfig,
+    parse_body_arguments,
+)
 
 from kernel_gateway.errors import InvalidRequest
 
 MOST_FILES: Final = 1_000
 """Of one upload."""
+MOST_FIELDS: Final = 100
+"""Of one form, besides its files."""
 PIECE_BYTES: Final = 256 * 1024
+
+_CONFIG: Final = ParseBodyConfig(multipart=ParseMultipartConfig(max_parts=MOST_FILES + MOST_FIELDS + 1))
 
 
 def is_form(headers: Mapping[str, str]) -> bool:
@@ -23,7 +33,7 @@ def parse_files(content_type: str, content: bytes) -> list[HTTPFile]:
     arguments: dict[str, list[bytes]] = {}
     files: dict[str, list[HTTPFile]] = {}
     try:
-        parse_body_arguments(content_type, content, arguments, files, HTTPHeaders())
+        parse_body_arguments(content_type, content, arguments, files, HTTPHeaders(), config=_CONFIG)
     except Exception as error:
         raise InvalidRequest(f"the body is no form with files: {error}") from None
     found = files.get("file", [])

@@ -1,4 +1,7 @@
-"""The way in for requests of every face: those addressed to another name than this service's get no further."""
+"""The way in for requests of every face: those addressed to another name than this service's get no further.
+
+No token is in an address any more behind it.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,17 @@ from tornado.routing import Router
 from tornado.web import Application
 
 from kernel_gateway.faces.errors import MisdirectedRequest
+from kernel_gateway.faces.librechat.identifiers import KEY, find_token, split_token
 from kernel_gateway.faces.rest.handler import RestHandler
 from kernel_gateway.faces.rest.table import TABLE
 from kernel_gateway.faces.routing import Address
 from kernel_gateway.hosts import Hosts
-from kernel_gateway.identity.principal import TOKEN_PREFIX
 
 if TYPE_CHECKING:
     from kernel_gateway.services.composition import Services
 
 
 _CREDENTIALS: Final = ("Authorization", "X-Goog-Api-Key", "X-Api-Key")
-_TOKEN_IN_PATH: Final = f"/librechat/{TOKEN_PREFIX}"
 _PUBLIC: Final = frozenset(route.path for route in TABLE if route.public)
 
 
@@ -46,12 +48,20 @@ class OwnHosts(Router):
         self._hosts = hosts
 
     def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> HTTPMessageDelegate | None:
+        _take_token(request)
         # Whether it is a true one is seen to by every route but the public ones, which take any.
         credential = request.path not in _PUBLIC and (
-            "token=" in request.query
-            or any(name in request.headers for name in _CREDENTIALS)
-            or request.path.startswith(_TOKEN_IN_PATH)
+            "token=" in request.query or any(name in request.headers for name in _CREDENTIALS)
         )
         if self._hosts.admit(request.headers.get("Host", ""), credential=credential):
             return self.application.find_handler(request, **kwargs)
         return self.application.get_handler_delegate(request, MisdirectedHandler, self._refused)
+
+
+def _take_token(request: HTTPServerRequest) -> None:
+    """Out of an address of LibreChat's, to where other clients send it: addresses are logged, headers never."""
+    path, token = split_token(request.path)
+    if path != request.path:
+        request.path, request.uri = path, f"{path}?{request.query}" if request.query else path
+    if token and not find_token(request.headers):
+        request.headers[KEY] = token

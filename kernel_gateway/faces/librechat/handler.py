@@ -1,7 +1,7 @@
 """The one tornado handler of this face: admits a request, takes its body, calls the endpoint, answers.
 
 A caller is known by a token: in `X-API-Key`, as older clients send it, as a bearer token, or in the address, behind
-`/librechat/`, for clients that send none. There it is taken out before anything else sees the path.
+`/librechat/`, for clients that send none: there it is taken out before any handler sees the path (`misdirected`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from kernel_gateway.faces.librechat.requests import ExecuteCode
 from kernel_gateway.faces.librechat.routes import ADDRESSES, Route
 from kernel_gateway.faces.responses import JSON, ErrorResponse
 from kernel_gateway.faces.routing import is_read_only
-from kernel_gateway.identity.principal import Caller
 from kernel_gateway.services.audit.api_call import LIBRECHAT
 from kernel_gateway.services.audit.parameters import select_values
 
@@ -41,8 +40,6 @@ class LibreChatHandler(FaceHandler):
 
     def initialize(self, services: Services, places: Places) -> None:  # type: ignore[override]
         super().initialize(services)
-        self.request.path, self._token = identifiers.split_token(self.request.path)
-        self.request.uri = self.request.path
         self.address = ADDRESSES.find(self.request.path)
         self.route: Route | None = None
         self.call = Call(services, places)
@@ -54,7 +51,7 @@ class LibreChatHandler(FaceHandler):
         call = self.call
         call.headers, call.query = self.request.headers, _parse_query(self.request.query)
         call.ids = self.address.parameters
-        call.found = await self._authenticate()
+        call.found = await self.services.identity.authenticate(identifiers.find_token(call.headers))
         self.services.limits.take_request(call.principal)
         self.enter(call.caller)
         if not self.address.routes:
@@ -70,12 +67,6 @@ class LibreChatHandler(FaceHandler):
             self.most_bytes = min(settings.payload_bytes, 3 * settings.code_bytes + SMALL_BODY)
         self.count(self.announced)
         await self.expect(call.principal.id)
-
-    async def _authenticate(self) -> Caller:
-        headers = self.request.headers
-        scheme, _, bearer = headers.get("Authorization", "").partition(" ")
-        token = headers.get("X-Api-Key") or (bearer.strip() if scheme.lower() == "bearer" else "") or self._token
-        return await self.services.identity.authenticate(token)
 
     async def respond(self) -> None:
         route = self.route

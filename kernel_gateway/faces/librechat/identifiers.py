@@ -10,13 +10,18 @@ import hashlib
 import re
 import uuid
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping
 from typing import Final
+from urllib.parse import unquote
 
 from kernel_gateway.errors import InvalidRequest, NotFound
 
 PREFIX: Final = "/librechat/"
+KEY: Final = "X-Api-Key"
 LONGEST_PATH: Final = 1_024
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{21}")
+_ADDRESS: Final = re.compile(r"(?:(?i:https?)://[^/]*)?/+librechat/+(.*)", re.DOTALL)
+"""As clients send it to a proxy, too, and with slashes to spare."""
 _LOW: Final = 62
 """Bits behind the variant of a UUID; before them come twelve more, and 48 before its version."""
 
@@ -60,11 +65,24 @@ def identify_file(path: str) -> str:
 
 
 def split_token(path: str) -> tuple[str, str]:
-    """A request's path as the table of routes has it, and the token that stands in it, for clients that send none."""
-    head, _, rest = path.removeprefix(PREFIX).partition("/")
-    if head != "v1" and rest.partition("/")[0] == "v1":
-        return PREFIX + rest, head
-    return path, ""
+    """A request's path as the table of routes has it, and the token that stands in it, for clients that send none.
+
+    What stands before the version is the token. An address without a version leads nowhere: nothing of it is kept.
+    """
+    found = _ADDRESS.fullmatch(path)
+    if found is None:
+        return path, ""
+    parts = found[1].split("/")
+    if "v1" not in parts:
+        return PREFIX, unquote(parts[0])
+    version = parts.index("v1")
+    return PREFIX + "/".join(parts[version:]), unquote("/".join(parts[:version]).rstrip("/"))
+
+
+def find_token(headers: Mapping[str, str]) -> str:
+    """The token that a request's headers bring; empty when they bring none."""
+    scheme, _, bearer = headers.get("Authorization", "").partition(" ")
+    return headers.get(KEY) or (bearer.strip() if scheme.lower() == "bearer" else "")
 
 
 def clean_path(name: str) -> str:

@@ -113,6 +113,10 @@ def test_only_names_that_were_given_are_answered(secure: RunningService, authori
         assert refused.json()["error"]["code"] == "misdirected_request"
         assert "allowed_hosts" in refused.json()["error"]["message"]
         assert http.get("/readyz").status_code == 200, "the connection goes on"
+        assert http.get(f"/librechat/{secure.token}/v1/x", headers={"Host": "evil.example"}).status_code == 421
+        assert http.get("/last-of-these").status_code == 401
+    eventually(lambda: any("/last-of-these" in line for line in secure.output))
+    assert not any(secure.token in line for line in secure.output if "/librechat/" in line)
 
 
 def test_without_names_given_a_page_with_a_name_of_its_own_gets_nothing(service: RunningService) -> None:

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from kernel_gateway.faces.librechat.identifiers import format_id
+from tests.integration.kernel_gateway.server.eventually import eventually
 from tests.running_service import RunningService
 
 V1 = "/librechat/v1"
@@ -210,6 +211,19 @@ def test_a_token_in_the_address_counts_and_is_in_no_log(
     """Newer clients send no credential of their own."""
     where = f"/librechat/{chat.key}/v1/files/{home['session_id']}"
     assert chat.http.get(where).status_code == 200
+    assert chat.http.get(where.replace("sandcell_", "sandcell%5F")).status_code == 200
     assert chat.http.get(where.replace(chat.key, "sandcell_wrong")).status_code == 401
     assert chat.http.get(f"{V1}/files/{home['session_id']}").status_code == 401
-    assert not any(chat.key in line for line in service.output)
+    assert chat.http.get(f"{service.url}//librechat/{chat.key}//v1/nothing").status_code == 404
+    assert chat.http.get(f"/librechat/{chat.key}/exec").status_code == 404
+    assert chat.http.get(f"/librechat/{chat.key}").status_code == 404
+    rebound = {"Host": "evil.example:1"}
+    assert chat.http.get(where.replace(chat.key, ""), headers=rebound).status_code == 421
+    assert chat.http.get("/last-of-these").status_code == 401
+    eventually(lambda: any("/last-of-these" in line for line in service.output))
+    secret = chat.key.removeprefix("sandcell_")
+    assert not any(secret in line for line in service.output)
+    with service.client() as admin:
+        addresses = [record.target for record in admin.list_audit(limit=50).items]
+    assert f"GET {V1}/nothing" in addresses
+    assert not any(secret in each for each in addresses)

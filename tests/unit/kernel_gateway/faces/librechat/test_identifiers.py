@@ -54,7 +54,15 @@ def test_what_is_no_name_is_refused(name: str) -> None:
         ("/librechat/v1/exec", ("/librechat/v1/exec", "")),
         ("/librechat/sandcell_x/v1/exec", ("/librechat/v1/exec", "sandcell_x")),
         ("/librechat/v1/v1/exec", ("/librechat/v1/v1/exec", "")),
-        ("/librechat/x/exec", ("/librechat/x/exec", "")),
+        ("/librechat/x/exec", ("/librechat/", "x")),
+        ("/librechat/x", ("/librechat/", "x")),
+        ("/librechat/x//v1/exec", ("/librechat/v1/exec", "x")),
+        ("//librechat//x/v1/exec", ("/librechat/v1/exec", "x")),
+        ("/librechat//v1/exec", ("/librechat/v1/exec", "")),
+        ("/librechat/a%2Fb%25/v1/exec", ("/librechat/v1/exec", "a/b%")),
+        ("/librechat/a/b/v1/exec", ("/librechat/v1/exec", "a/b")),
+        ("http://host:1/librechat/x/v1/exec", ("/librechat/v1/exec", "x")),
+        ("/v1/librechat/x/v1/exec", ("/v1/librechat/x/v1/exec", "")),
     ],
 )
 def test_a_token_stands_before_the_version(path: str, found: tuple[str, str]) -> None:
