@@ -99,7 +99,7 @@ class Adoption:
         self._lifecycle.open(live)
         if death is CUT_OFF:
             self._background.spawn(_start_again(live), f"restore of {live.id}")
-        log.info("session_adopted", session=live.id, sandbox=death is None)
+        log.info("session_adopted", session=live.id, sandbox=live.sandbox.id, lives=death is None)
 
     async def _adopt_sandbox(self, live: LiveSession, info: SandboxInfo | None) -> Death | None:
         """None when the session goes on in its sandbox; else why it needs a new one."""

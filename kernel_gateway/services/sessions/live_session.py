@@ -63,6 +63,8 @@ class LiveSession:
         self.late: LateOutputs
         self.memory: SessionMemory
         self.variables: SessionVariables
+        self.stored = True
+        """Whether the database has its row: not yet while its start waits for memory."""
         self.ending: Ending | None = None
         self.end_task: asyncio.Task[SessionRow] | None = None
         self.start_task: asyncio.Task[None] | None = None

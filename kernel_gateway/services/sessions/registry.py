@@ -50,7 +50,7 @@ class Registry:
     async def require(self, principal: Principal, session_id: str) -> LiveSession:
         """The principal's live session; raises NotFound, SessionTerminated."""
         live = self.find(principal, session_id)
-        if live is not None:
+        if live is not None and live.stored:
             live.require_live()
             return live
         row = await self.row(principal, session_id)

@@ -144,7 +144,7 @@ class Sessions:
             if spare is not None:
                 self._pools.put_back(spare)
             raise
-        live.sandbox.spare = spare
+        live.sandbox.spare, live.stored = spare, False
         return live
 
     async def start_once(
@@ -279,6 +279,7 @@ class Sessions:
                     await promise.enter_async_context(self._memory_room.start())
                     live.sandbox.promised = True
                 await self._database.run(lambda connection: self._reserve(connection, live, workspace_id, chosen))
+                live.stored = True
             except BaseException as error:
                 spare, live.sandbox.spare = live.sandbox.spare, None
                 await self._release(spare, error)

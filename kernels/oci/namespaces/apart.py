@@ -11,6 +11,7 @@ same, for more processor time than the runtime's own.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Sequence
@@ -53,7 +54,11 @@ def call(work: Callable[[], T], *, unmounted: Path | None = None, image: str = "
         return work()
 
     with ThreadPoolExecutor(1, thread_name_prefix="apart") as thread:  # used once: its namespace goes with it
-        return thread.submit(work_apart).result()
+        try:
+            working = thread.submit(work_apart)
+        except RuntimeError as error:  # no thread can be had
+            raise OSError(errno.EAGAIN, str(error)) from None
+        return working.result()
 
 
 def _leave() -> None:
