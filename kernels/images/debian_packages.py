@@ -101,6 +101,8 @@ def configure_apt(place: Path, sources: str) -> list[str]:
         "Acquire::Languages": "none",
         "Acquire::Retries": 2,
         "Acquire::http::Pipeline-Depth": 0,
+        # A name is a name: apt-get takes one that it does not know for a regular expression when it has a dot.
+        "APT::Cmd::Pattern-Only": "true",
         "Debug::NoLocking": "true",
         "Dpkg::Use-Pty": "false",
     }

@@ -82,7 +82,7 @@ def fetch_packages(minor: int, cache: Path, progress: Progress, *, variables: Ma
 def _install(minor: int, target: Path, variables: Mapping[str, str]) -> None:
     platforms = [f"--platform={tag}_{platform.machine()}" for tag in MANYLINUX]
     command = [
-        *[sys.executable, "-m", "pip", "install", "--no-compile", "--no-deps", "--require-hashes", "--quiet"],
+        *[sys.executable, "-I", "-m", "pip", "install", "--no-compile", "--no-deps", "--require-hashes", "--quiet"],
         *["--root-user-action=ignore", "--only-binary=:all:", f"--python-version=3.{minor}", *platforms],
         *[f"--target={target}", "--requirement", str(find_lock(minor))],
     ]

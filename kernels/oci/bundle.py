@@ -190,20 +190,6 @@ def setup_config(
         "cpu": {"period": _CPU_PERIOD_MICROSECONDS, "quota": _quota(limits.vcpus, limits.processors_left)},
         "pids": {"limit": limits.pids},
     }
-    process = {
-        "terminal": False,
-        "user": {"uid": 0, "gid": 0},
-        "cwd": "/",
-        "args": list(command),
-        "env": list(variables),
-        "noNewPrivileges": True,
-        "capabilities": {kind: list(SETUP_CAPABILITIES) for kind in ("bounding", "effective", "permitted")},
-        "rlimits": [
-            _limit("RLIMIT_CORE", 0),
-            _limit("RLIMIT_FSIZE", limits.file_bytes),
-            _limit("RLIMIT_NOFILE", limits.open_files),
-        ],
-    }
     mounts = [
         _mount("/proc", "proc", "proc", "nosuid", "noexec", "nodev"),
         _mount("/dev", "tmpfs", "tmpfs", "nosuid", "strictatime", "mode=755", "size=64k"),
@@ -217,9 +203,26 @@ def setup_config(
     return {
         "ociVersion": "1.0.2",
         "root": {"path": places.root, "readonly": False},
-        "process": process,
+        "process": _setup_process(command, variables, limits),
         "mounts": mounts,
         "linux": {**linux, "namespaces": own},
+    }
+
+
+def _setup_process(command: Sequence[str], variables: Sequence[str], limits: SetupLimits) -> dict[str, Any]:
+    return {
+        "terminal": False,
+        "user": {"uid": 0, "gid": 0},
+        "cwd": "/",
+        "args": list(command),
+        "env": list(variables),
+        "noNewPrivileges": True,
+        "capabilities": {kind: list(SETUP_CAPABILITIES) for kind in ("bounding", "effective", "permitted")},
+        "rlimits": [
+            _limit("RLIMIT_CORE", 0),
+            _limit("RLIMIT_FSIZE", limits.file_bytes),
+            _limit("RLIMIT_NOFILE", limits.open_files),
+        ],
     }
 
 

@@ -211,7 +211,7 @@ def _pip(recipe: Recipe, verb: str, requirements: Path) -> list[str]:
     platforms = [f"--platform={tag}_{platform.machine()}" for tag in MANYLINUX]
     wanted = ["--only-binary=:all:", f"--python-version={recipe.python_version}", *platforms]
     locked = ["--no-deps", "--require-hashes", f"--requirement={requirements}"]
-    return [sys.executable, "-m", "pip", verb, *locked, *wanted]
+    return [sys.executable, "-I", "-m", "pip", verb, *locked, *wanted]
 
 
 def _finish(root: Path) -> list[str]:

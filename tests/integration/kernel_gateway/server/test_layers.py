@@ -87,8 +87,9 @@ def test_packages_are_added_to_an_image_by_a_sandbox_and_it_is_built_again_when_
     assert "plus" not in environments.find_installed(images)
     conflict = build('"numpy==0.1"')
     assert "(constraint) numpy==" in conflict.stderr
-    unknown = build("", '"no-such-debian"')
+    unknown = build("", '"no-such-debian", "greete."')
     assert "apt cannot have these packages: E: Unable to locate package no-such-debian" in unknown.stderr
+    assert "E: Unable to locate package greete." in unknown.stderr, "no regular expression"
     away = build("", '"greeter"', f"[trusted=yes] http://127.0.0.1:{free_port()}/debian bookworm main")
     assert "the index of Debian packages cannot be fetched: E: Failed to fetch http://127.0.0.1:" in away.stderr
     built = build('"tiny-sample==1.0"', '"greeter", "rooted", "broken"')
