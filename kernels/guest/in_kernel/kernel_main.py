@@ -19,6 +19,7 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
@@ -122,6 +123,8 @@ class Kernel(IPythonKernel):
 
     shell_class = Type(Shell)
     _interrupted_early = False
+    _interrupted_at = 0.0
+    """When an interrupt ended the keeping of variables, of Unix time; 0 once code has begun after it."""
 
     def __init__(self, **options: Any) -> None:
         self._meter = load("cell_usage").Meter()
@@ -238,6 +241,8 @@ class Kernel(IPythonKernel):
             else:
                 content = self._kept.keep(shell.user_ns, shell.user_ns_hidden, asked["bytes"], asked["seconds"])
         except BaseException as error:  # of code of the user's, whose `SystemExit` is not the kernel's end
+            if isinstance(error, KeyboardInterrupt):
+                self._interrupted_at = time.time()
             content = {"status": "error", "evalue": f"{type(error).__name__}: {error}"[:500]}
         cast("Any", self.session).send(stream, "sandcell_kept_reply", content, parent, ident=identity)
 
@@ -271,7 +276,7 @@ class Kernel(IPythonKernel):
         try:
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGINT, signal.default_int_handler)
-                if self._interrupted_early:
+                if self._is_interrupted():
                     raise guard.take(self._guard_file) or KeyboardInterrupt
             return await super().do_execute(*arguments, **options)
         except (KeyboardInterrupt, guard.MemoryGuard) as error:  # before the code began, or while one was reported
@@ -290,6 +295,14 @@ class Kernel(IPythonKernel):
                 self._used = self._meter.read()
             self._restore_streams()
             output.ThreadParents.cell_runs = False
+
+    def _is_interrupted(self) -> bool:
+        """Whether an interrupt came for code before it began, as while it waited for variables to be kept."""
+        at, self._interrupted_at = self._interrupted_at, 0.0
+        if not self._interrupted_early and at:
+            with suppress(Exception):  # the date is the client's
+                return bool(self.get_parent("shell")["header"]["date"].timestamp() <= at)
+        return self._interrupted_early
 
     def do_complete(self, *arguments: Any) -> Any:
         """Called by ipykernel when a client completes code."""

@@ -14,6 +14,7 @@ from kernel_gateway.errors import GenerationMismatch
 from kernel_gateway.services.sessions import session_variables
 from kernel_gateway.services.sessions.session_variables import SessionVariables
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
+from sandcell.models.commands import CommandRequest
 from sandcell.models.sessions import Restored, Session
 from tests.integration.kernel_gateway.services.conftest import Gateway, House, house_in
 
@@ -178,6 +179,42 @@ def test_a_kernel_that_code_ran_in_is_given_nothing_older(
         await live.variables._keep_when_idle(live.sandbox.kernel)
         await die(gateway, session)
         assert await gateway.text(session, "kept") == "2", "what was kept before memory was short is there"
+
+    on_session(test)
+
+
+SLOW = """
+class Slow:
+    def __reduce__(self):
+        import os, time
+        if not os.path.exists("keeping"):
+            open("keeping", "w").close()
+            time.sleep(600)
+        return list, ()
+slow = Slow()
+"""
+
+
+def test_an_interrupt_while_variables_are_kept_is_for_the_code_that_waits(on_session: OnSession) -> None:
+    async def test(gateway: Gateway, session: Session) -> None:
+        services, me = gateway.services, gateway.me
+        live = await services.registry.require(me, session.id)
+        await gateway.run(session, SLOW)
+
+        async def asked() -> bool:
+            return live.variables._asked
+
+        async def keeping() -> bool:
+            return (await services.commands.run(me, session.id, CommandRequest("ls"))).stdout.count("keeping") > 0
+
+        await gateway.until(asked)
+        await gateway.until(keeping)
+        waiting = await gateway.submit(session, "ran = 1")
+        await gateway.until_running(session, waiting)
+        await services.sessions.interrupt(me, session.id)
+        ended = await services.executions.wait(me, session.id, waiting.id)
+        assert (ended.status, ended.death) == ("interrupted", None), ended
+        assert await gateway.text(session, "'ran' in globals()") == "False"
 
     on_session(test)
 
