@@ -287,14 +287,23 @@ class GuestClient:
                         yield found
 
     async def list_files(
-        self, path: str, *, recursive: bool, limit: int, depth: int = 64, everywhere: bool = False
+        self,
+        path: str,
+        *,
+        recursive: bool,
+        limit: int,
+        depth: int = 64,
+        everywhere: bool = False,
+        private: bool = True,
     ) -> list[FileStat]:
         """The first `limit` entries below a directory: a directory before what is in it, siblings by name.
 
-        Recursively, `depth` levels. `everywhere`, here and below: paths are relative to the sandbox's root.
+        Recursively, `depth` levels. `everywhere`, here and below: paths are relative to the sandbox's root. Without
+        `private` no directory is entered that programs keep for themselves: hidden ones, `node_modules`, `__pycache__`.
         """
         query = (
             f"path={_quote(path)}&recursive={str(recursive).lower()}&limit={limit}&depth={depth}{_where(everywhere)}"
+            f"{'' if private else '&private=false'}"
         )
         found = await self._json("GET", f"/v1/files?{query}", deadline_seconds=WALK_SECONDS)
         return [guest_answers.parse_file(entry) for entry in guest_answers.of_type(found, "files", list)]

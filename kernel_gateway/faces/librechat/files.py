@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import mimetypes
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -23,9 +25,9 @@ async def upload_file(call: Call) -> Response:
     """Files into a storage session of their own; one that is refused refuses all."""
     parts = await _parse(call)
     paths = [clean_path(part.filename) for part in parts]
-    workspace_id = await call.services.workspaces.create(call.principal)
-    for path, part in zip(paths, parts, strict=True):
-        await call.services.workspaces.write(call.principal, workspace_id, path, forms.split(part.body))
+    async with _create_workspace(call) as workspace_id:
+        for path, part in zip(paths, parts, strict=True):
+            await call.services.workspaces.write(call.principal, workspace_id, path, forms.split(part.body))
     files = [{"fileId": identify_file(path), "filename": path} for path in paths]
     return Response(_describe_upload("success", workspace_id, files))
 
@@ -33,12 +35,30 @@ async def upload_file(call: Call) -> Response:
 async def upload_files(call: Call) -> Response:
     """The same, each file by itself: the answer says of each whether it is there."""
     parts = await _parse(call)
-    workspace_id = await call.services.workspaces.create(call.principal)
-    files = [await _upload_one(call, workspace_id, part) for part in parts]
+    async with _create_workspace(call) as workspace_id:
+        files = [await _upload_one(call, workspace_id, part) for part in parts]
     failed = sum(each["status"] == "error" for each in files)
+    if failed == len(files):
+        _remove(call, workspace_id)
     message = "success" if not failed else "error" if failed == len(files) else "partial_success"
     answer = {**_describe_upload(message, workspace_id, files), "succeeded": len(files) - failed, "failed": failed}
     return Response(answer, status=400 if message == "error" else 200)
+
+
+@asynccontextmanager
+async def _create_workspace(call: Call) -> AsyncIterator[str]:
+    """One that goes again when what follows fails."""
+    workspace_id = await call.services.workspaces.create(call.principal)
+    try:
+        yield workspace_id
+    except BaseException:
+        _remove(call, workspace_id)
+        raise
+
+
+def _remove(call: Call, workspace_id: str) -> None:
+    removal = call.services.removals.remove(call.principal, workspace_id)
+    call.services.background.spawn(removal, f"removal of {workspace_id}")
 
 
 async def _upload_one(call: Call, workspace_id: str, part: HTTPFile) -> dict[str, Any]:
@@ -65,7 +85,7 @@ async def _parse(call: Call) -> list[HTTPFile]:
 async def list_files(call: Call) -> Response:
     """In as much detail as `detail` says: simple, summary, full or normalized."""
     workspace_id = parse_id(call.ids["storage_id"])
-    files = await call.places.list_files(call.principal, workspace_id)
+    files = (await call.places.list_files(call.principal, workspace_id)).files
     detail = call.query.get("detail", "simple")
     if detail == "simple":
         return Response([_name(workspace_id, each) for each in files])

@@ -53,9 +53,13 @@ def _encode(bits: int) -> str:
     return urlsafe_b64encode((bits << 2).to_bytes(16)).decode()[:21]
 
 
-def name_session(principal_id: str, hint: str) -> str:
-    """The session and workspace of a conversation that its client names, of the form that others have."""
-    digest = hashlib.sha256(f"librechat {principal_id} {hint}".encode("utf-8", "surrogatepass")).digest()
+def name_session(principal_id: str, hint: str, number: int = 0) -> str:
+    """The session and workspace of a conversation that its client names, of the form that others have.
+
+    `number` counts those of the conversation that were removed.
+    """
+    name = f"librechat {principal_id} {hint}" if not number else f"librechat {number} {principal_id} {hint}"
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
     return str(uuid.UUID(bytes=digest[:16], version=4))
 
 
@@ -89,6 +93,10 @@ def clean_path(name: str) -> str:
     """A file's name as a path below /mnt/data; raises InvalidRequest."""
     parts = [part for part in name.replace("\\", "/").removeprefix("/mnt/data/").split("/") if part not in ("", ".")]
     path = "/".join(parts)
-    if not parts or ".." in parts or "\0" in path or len(path.encode("utf-8", "surrogateescape")) > LONGEST_PATH:
+    try:
+        size = len(path.encode("utf-8", "surrogateescape"))
+    except UnicodeEncodeError:
+        raise InvalidRequest("a file's name is valid Unicode text") from None
+    if not parts or ".." in parts or "\0" in path or size > LONGEST_PATH:
         raise InvalidRequest(f"a file's name is a path below /mnt/data, of at most {LONGEST_PATH:,} bytes")
     return path

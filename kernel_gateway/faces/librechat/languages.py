@@ -14,8 +14,8 @@ from typing import Final
 from kernel_gateway.errors import InvalidRequest
 from kernel_gateway.faces.json_bodies import quote
 
-LONGEST_INLINE: Final = 64 * 1024
-"""Code up to this many bytes is in the line itself; a program's argument has at most 128 KiB on Linux."""
+LONGEST_LINE: Final = 120 * 1024
+"""A line with more bytes has the code beside it; a program's argument has at most 128 KiB on Linux."""
 NO_PROGRAM: Final = 127
 
 

@@ -8,6 +8,7 @@ files are in many, and no conversation writes into another's.
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -16,8 +17,9 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import msgspec
 
-from kernel_gateway.errors import InvalidRequest, NotFound, SessionBusy, WorkspaceInUse
+from kernel_gateway.errors import GatewayError, InvalidRequest, NotFound, SessionBusy
 from kernel_gateway.faces.librechat.identifiers import clean_path, identify_file, name_session, parse_id
+from kernel_gateway.faces.librechat.listings import Listing, Version, version_of
 from kernel_gateway.faces.librechat.requests import ExecuteCode, InputFile
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.sessions.live_session import LiveSession
@@ -26,9 +28,6 @@ from sandcell.models.workspaces import FileEntry
 
 if TYPE_CHECKING:
     from kernel_gateway.services.composition import Services
-
-Version = tuple[int, str]
-"""A file's size, and when it was changed."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ class Places:
     async def choose(self, principal: Principal, body: ExecuteCode) -> str | None:
         """The workspace that the code is at home in; None: it gets a new one. Raises NotFound."""
         if body.runtime_session_hint:
-            return name_session(principal.id, body.runtime_session_hint)
+            return await self._choose_named(principal, body.runtime_session_hint)
         if body.session_id:
             workspace_id = parse_id(body.session_id)
             if (await self._services.workspaces.find_session(principal, workspace_id))[0] is not None:
@@ -94,6 +93,14 @@ class Places:
                 return workspace_id
         return None
 
+    async def _choose_named(self, principal: Principal, hint: str) -> str:
+        """The first of a conversation's workspaces that was not removed: ids are given once."""
+        for number in itertools.count():
+            workspace_id = name_session(principal.id, hint, number)
+            if not await self._services.workspaces.is_gone(workspace_id):
+                break
+        return workspace_id
+
     async def open(self, principal: Principal, workspace_id: str | None) -> Place:
         """A live session over this workspace, started now if there is none; over a new one for None."""
         services, wanted = self._services, StartSession(environment=self._services.settings.librechat_environment)
@@ -103,28 +110,48 @@ class Places:
         try:
             session_id, live = await services.workspaces.find_session(principal, workspace_id)
         except NotFound:  # of a conversation that its client names
-            try:
-                session = await services.sessions.start(principal, wanted, workspace_id)
-            except WorkspaceInUse:  # its workspace was removed, and ids are given once
-                session = await services.sessions.start(principal, wanted)
+            session = await services.sessions.start(principal, wanted, workspace_id)
             return Place(session.workspace_id, session.id, is_new=True)
         if live and session_id is not None:
             return Place(workspace_id, session_id)
         session = await services.sessions.start(principal, msgspec.structs.replace(wanted, workspace_id=workspace_id))
         return Place(workspace_id, session.id, is_new=True)
 
-    async def list_files(self, principal: Principal, workspace_id: str) -> list[FileEntry]:
-        """The files of a workspace; raises NotFound."""
+    async def list_files(self, principal: Principal, workspace_id: str, *, private: bool = True) -> Listing:
+        """The files of a workspace; without `private`, not those in directories that programs keep. Raises NotFound."""
         session_id, live = await self._services.workspaces.find_session(principal, workspace_id)
         if live and session_id is not None:
-            page = await self._services.files.list(principal, session_id, "", recursive=True)
+            page = await self._services.files.list(principal, session_id, "", recursive=True, private=private)
         else:
-            page = await self._services.workspaces.list_files(principal, workspace_id)
-        return [each for each in page.items if each.kind == "file"]
+            page = await self._services.workspaces.list_files(principal, workspace_id, private=private)
+        return Listing([each for each in page.items if each.kind == "file"], page.next_cursor is None)
+
+    async def look(self, principal: Principal, workspace_id: str) -> Listing:
+        """As `list_files` without private ones; for what can do without, nothing where it fails."""
+        try:
+            return await self.list_files(principal, workspace_id, private=False)
+        except GatewayError as error:
+            return Listing([], whole=False, problem=error)
 
     async def find(self, principal: Principal, workspace_id: str, file_id: str) -> FileEntry:
         """The file of an id; raises NotFound."""
-        return _find(await self.list_files(principal, workspace_id), file_id)
+        for private in (False, True):
+            found = (await self.list_files(principal, workspace_id, private=private)).by_id.get(file_id)
+            if found is not None:
+                return found
+        raise NotFound("File not found")
+
+    async def _stat(self, principal: Principal, workspace_id: str, path: str) -> FileEntry | None:
+        """The file at a path; None when there is none."""
+        session_id, live = await self._services.workspaces.find_session(principal, workspace_id)
+        try:
+            if live and session_id is not None:
+                found: FileEntry = await self._services.files.stat(principal, session_id, path)
+            else:
+                found = await self._services.workspaces.stat(principal, workspace_id, path)
+        except NotFound:
+            return None
+        return found if found.kind == "file" else None
 
     async def read(self, principal: Principal, workspace_id: str, path: str) -> tuple[FileEntry, AsyncIterator[bytes]]:
         """A file and its bytes, which the caller closes."""
@@ -145,7 +172,7 @@ class Places:
         """Copy files to where the code runs, those that are not there as they are; the names of the missing."""
         live = self._services.registry.find(principal, place.session_id)
         staged = _Staged() if live is None else self._staged.setdefault(live, _Staged())
-        seen: dict[str, list[FileEntry]] = {}
+        seen: dict[str, Listing] = {}
         missing, paths = [], set()
         for each in inputs:
             try:
@@ -156,35 +183,26 @@ class Places:
         return missing
 
     async def _stage(
-        self,
-        principal: Principal,
-        place: Place,
-        file: InputFile,
-        staged: _Staged,
-        seen: dict[str, list[FileEntry]],
+        self, principal: Principal, place: Place, file: InputFile, staged: _Staged, seen: dict[str, Listing]
     ) -> str:
         """Its path; `seen` are the files of workspaces that were listed for this run."""
         source, path = parse_id(file.session), clean_path(file.name)
         for each in {source, place.workspace_id} - seen.keys():
-            seen[each] = await self.list_files(principal, each)
-        found = _find(seen[source], file.id)
+            seen[each] = await self.look(principal, each)
+        own = file.id == identify_file(path)
+        found = seen[source].by_path.get(path) if own else seen[source].by_id.get(file.id)
+        if found is None and own:  # the listing may not reach it
+            found = await self._stat(principal, source, path)
+        if found is None:
+            raise seen[source].problem or NotFound("File not found")
         if source == place.workspace_id and found.path == path:
             return path
-        here = [version_of(each) for each in seen[place.workspace_id] if each.path == path]
         known = staged.copies.get(path)
-        if known is None or not here or known != (source, file.id, version_of(found), here[0]):
+        here = seen[place.workspace_id].by_path.get(path)
+        if known is not None and here is None:
+            here = await self._stat(principal, place.workspace_id, path)
+        if known is None or here is None or known != (source, file.id, version_of(found), version_of(here)):
             _, chunks = await self.read(principal, source, found.path)
             written = await self._services.files.write(principal, place.session_id, path, chunks)
             staged.copies[path] = (source, file.id, version_of(found), version_of(written))
         return path
-
-
-def _find(files: list[FileEntry], file_id: str) -> FileEntry:
-    for each in files:
-        if identify_file(each.path) == file_id:
-            return each
-    raise NotFound("File not found")
-
-
-def version_of(file: FileEntry) -> Version:
-    return file.size, file.modified_at

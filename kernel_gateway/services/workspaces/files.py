@@ -36,6 +36,7 @@ NO_FILE = {
     "is_a_link": "this is no file but a link",
     "not_a_file": "this is no file but other",
 }
+PRIVATE = ("__pycache__", "node_modules")
 Refused = tuple[int, GatewayError]
 """The place of a file among many, and why it was not written or removed."""
 
@@ -90,14 +91,22 @@ class Files:
         recursive: bool = False,
         limit: int | None = None,
         cursor: str | None = None,
+        private: bool = True,
     ) -> Page[FileEntry]:
-        """What is in a directory, by path."""
+        """What is in a directory, by path; without `private`, not what is in directories that programs keep."""
         live = await self._registry.require(principal, session_id)
         most = self._settings.files_listed
         with translated():
             kernel = await live.sandbox.ready()
-            found = await kernel.guest.list_files(path, recursive=recursive, limit=most + 1)
+            found = await kernel.guest.list_files(path, recursive=recursive, limit=most + 1, private=private)
         return page_of_files([file_entry(each) for each in found], most, limit, cursor)
+
+    async def stat(self, principal: Principal, session_id: str, path: str) -> FileEntry:
+        """What is at a path; a link is described, not followed."""
+        live = await self._registry.require(principal, session_id)
+        with translated():
+            kernel = await live.sandbox.ready()
+            return file_entry(await kernel.guest.stat_file(path))
 
     async def read(
         self,
@@ -255,6 +264,11 @@ def live_file(found: FileStat) -> LiveFile:
 def file_entry(found: FileStat) -> FileEntry:
     """A file as callers see it."""
     return FileEntry(found.path, found.kind, found.size, rfc3339(found.modified))  # type: ignore[arg-type]
+
+
+def is_private(path: str) -> bool:
+    """Whether programs keep it for themselves: it is hidden, or in a directory as of modules and caches."""
+    return any(part.startswith(".") or part in PRIVATE for part in path.split("/"))
 
 
 async def limit_bytes(chunks: AsyncIterator[bytes], most_bytes: int) -> AsyncIterator[bytes]:

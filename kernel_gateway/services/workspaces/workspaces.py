@@ -17,7 +17,7 @@ from kernel_gateway.services.mirroring.mirrors import Mirrors
 from kernel_gateway.services.mirroring.pieces import Pieces
 from kernel_gateway.services.mirroring.workspace_ledger import WorkspaceLedger
 from kernel_gateway.services.workspaces.access import WorkspaceAccess, describe_removal, durable_file
-from kernel_gateway.services.workspaces.files import limit_bytes
+from kernel_gateway.services.workspaces.files import is_private, limit_bytes
 from kernel_gateway.services.workspaces.paging import page_of_files
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage import sessions, workspace_usage
@@ -101,6 +101,10 @@ class Workspaces:
         row = await self._access.row(principal, workspace_id)
         return row.session_id, row.live
 
+    async def is_gone(self, workspace_id: str) -> bool:
+        """Whether a workspace of this id was removed, whosever it was: none gets the id again."""
+        return await self._access.is_gone(workspace_id)
+
     def _workspace(self, row: WorkspaceRow) -> Workspace:
         """With what is noted of it and not in the database yet."""
         noted, last = self._ledger.waiting(row.id), max(row.touched or 0.0, row.created)
@@ -121,13 +125,15 @@ class Workspaces:
         recursive: bool = True,
         limit: int | None = None,
         cursor: str | None = None,
+        private: bool = True,
     ) -> Page[FileEntry]:
-        """The durable files below a path, by path."""
+        """The durable files below a path, by path; without `private`, not those in directories that programs keep."""
         durable = await self._access.open(principal, workspace_id)
         most = self._settings.files_listed
 
         def page() -> Page[FileEntry]:
-            found = [_entry(each) for each in durable.list(path, recursive=recursive)]
+            listed = durable.list(path, recursive=recursive)
+            found = [_entry(each) for each in listed if private or not is_private(each.path.rpartition("/")[0])]
             return page_of_files(found, most, limit, cursor, complete=True)
 
         with translated():

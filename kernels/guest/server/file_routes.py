@@ -30,7 +30,9 @@ class TreeHandler(Handler):
 
 
 class FilesHandler(TreeHandler):
-    """GET /v1/files?path=&recursive=&depth=&limit=: list a directory. DELETE /v1/files?path=&recursive=: remove."""
+    """GET /v1/files?path=&recursive=&depth=&limit=&private=: list a directory; `private=false` enters none that
+    programs keep for themselves. DELETE /v1/files?path=&recursive=: remove.
+    """
 
     async def get(self) -> None:
         look = partial(
@@ -39,6 +41,7 @@ class FilesHandler(TreeHandler):
             recursive=self.flag_argument("recursive"),
             limit=self.number_argument("limit", 1000),
             depth=self.number_argument("depth", MAX_DEPTH),
+            private=self.get_query_argument("private", "true") == "true",
         )
         self.answer({"files": await self.control.as_user(look)})
 

@@ -23,6 +23,8 @@ MAX_LISTED_BYTES = 16 * 1024 * 1024
 MAX_DEPTH = 64
 """Levels below a listed directory that are descended; also the descriptors one listing or removal holds."""
 WALK_SECONDS = 30.0
+PRIVATE = ("__pycache__", "node_modules")
+"""Directories that programs keep for themselves; hidden ones are as well."""
 UPLOAD_PREFIX = ".sandcell-upload-"
 
 SETTLED_SECONDS = 1.0
@@ -54,17 +56,19 @@ class Workspace:
             found = os.stat(parts[-1] if parts else ".", dir_fd=parent, follow_symlinks=False)
         return _versioned_entry("/".join(parts), found, detailed=self.detailed)
 
-    def list(self, path: str, *, recursive: bool, limit: int, depth: int = MAX_DEPTH) -> list[Entry]:
+    def list(
+        self, path: str, *, recursive: bool, limit: int, depth: int = MAX_DEPTH, private: bool = True
+    ) -> list[Entry]:
         """The first `limit` entries below a directory: a directory before what is in it, siblings by name.
 
-        Recursively, `depth` levels of them.
+        Recursively, `depth` levels of them; without `private`, directories as programs keep are not entered.
         """
         parts = self.split(path)
         if not 0 < limit <= MAX_LISTED:
             raise Refusal(400, "invalid_request", f"limit must be above 0 and at most {MAX_LISTED}")
         with directory(self._root, parts) as top:
             depth = min(depth, MAX_DEPTH) if recursive else 1
-            listing = _Listing(depth=depth, limit=limit, detailed=self.detailed, closed=self.closed)
+            listing = _Listing(depth=depth, limit=limit, detailed=self.detailed, closed=self.closed, private=private)
             return listing.of(top, "/".join(parts))
 
     def open(self, path: str) -> tuple[int, Entry, Version]:
@@ -179,8 +183,9 @@ class Upload:
 class _Listing:
     """One listing in progress, with what is left of its limits."""
 
-    def __init__(self, *, depth: int, limit: int, detailed: bool, closed: tuple[str, ...]) -> None:
+    def __init__(self, *, depth: int, limit: int, detailed: bool, closed: tuple[str, ...], private: bool) -> None:
         self._depth = depth
+        self._private = private
         self._closed = closed
         self._detailed = detailed
         self._left = limit
@@ -201,8 +206,11 @@ class _Listing:
             except FileNotFoundError:
                 continue
             self._take(_entry(prefix + name, found, detailed=self._detailed))
-            if depth < self._depth and stat.S_ISDIR(found.st_mode) and prefix + name not in self._closed:
+            if depth < self._depth and stat.S_ISDIR(found.st_mode) and self._enters(prefix, name):
                 self._descend(descriptor, name, prefix, depth)
+
+    def _enters(self, prefix: str, name: str) -> bool:
+        return prefix + name not in self._closed and (self._private or not (name[0] == "." or name in PRIVATE))
 
     def _descend(self, descriptor: int, name: str, prefix: str, depth: int) -> None:
         try:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
 import pytest
 
-from kernel_gateway.faces.librechat.identifiers import format_id
+from kernel_gateway.faces.librechat.identifiers import format_id, parse_id
 from tests.integration.kernel_gateway.server.eventually import eventually
 from tests.running_service import RunningService
 
@@ -194,6 +194,72 @@ def test_long_code_runs(chat: Chat, home: dict[str, Any]) -> None:
     """A program's argument has at most 128 KiB."""
     code = f"text = '{'x' * 300_000}'\nprint(len(text), open('kept.txt').read())"
     assert chat.run(code, files=home["files"])["stdout"] == "300000 1\n"
+
+
+def list_ready(chat: Chat) -> set[str]:
+    bearer = {"Authorization": f"Bearer {chat.key}"}
+    return {each["id"] for each in chat.http.get("/v1/sessions?status=READY", headers=bearer).json()["items"]}
+
+
+def test_a_named_conversation_goes_on_when_its_workspace_was_removed(chat: Chat) -> None:
+    bearer, before = {"Authorization": f"Bearer {chat.key}"}, list_ready(chat)
+    first = chat.run("1", runtime_session_hint="chat 2")
+    (session_id,) = list_ready(chat) - before
+    assert chat.http.delete(f"/v1/sessions/{session_id}", headers=bearer).is_success
+    assert chat.http.delete(f"/v1/workspaces/{parse_id(first['session_id'])}", headers=bearer).is_success
+    again = [chat.run("1", runtime_session_hint="chat 2") for _ in range(2)]
+    assert [each["runtime_status"] for each in again] == ["new", "reused"]
+    assert first["session_id"] != again[0]["session_id"] == again[1]["session_id"]
+
+
+def test_a_run_that_does_not_come_about_leaves_no_session(chat: Chat) -> None:
+    before = list_ready(chat)
+    told = chat.ask("POST", "/exec", 400, json={"lang": "py", "code": "1", "args": ["a\0"]})
+    assert "NUL" in told["error"]
+    inputs = [{**chat.upload("a.txt", b"1"), "name": name} for name in ("x", "x/y")]  # a file in a directory's place
+    refused = chat.http.post(
+        f"{V1}/exec", headers={"X-API-Key": chat.key}, json={"lang": "py", "code": "1", "files": inputs}
+    )
+    assert refused.is_client_error
+    eventually(lambda: list_ready(chat) == before)
+
+
+def test_an_upload_that_is_refused_leaves_nothing(chat: Chat) -> None:
+    bearer = {"Authorization": f"Bearer {chat.key}"}
+
+    def count() -> int:
+        return len(chat.http.get("/v1/workspaces?limit=100", headers=bearer).json()["items"])
+
+    before = count()
+    files = [("file", ("a/b", b"1")), ("file", ("a", b"2"))]  # a directory in a file's place
+    assert chat.http.post(f"{V1}/upload", headers={"X-API-Key": chat.key}, files=files).is_client_error
+    chat.ask("POST", "/upload/batch", 400, files=[("file", ("../a", b"1"))])
+    eventually(lambda: count() == before)
+
+
+def test_a_line_with_all_that_it_quotes_is_short_enough(chat: Chat, home: dict[str, Any]) -> None:
+    told = chat.run(f"import sys; print(len(sys.argv[1])) # {'x' * 60_000}", args=["'" * 16_000], files=home["files"])
+    assert (told["stdout"], told["stderr"]) == ("16000\n", "")
+
+
+def test_a_removed_input_is_told_by_the_name_that_it_came_with(chat: Chat, home: dict[str, Any]) -> None:
+    inputs = [{**each, "name": each["path"]} for each in home["files"]]
+    assert chat.run("import os; os.remove('kept.txt')", files=inputs)["deleted_files"] == ["/mnt/data/kept.txt"]
+    chat.run("open('kept.txt', 'w').write('1')", files=home["files"])
+
+
+def test_more_files_than_are_listed_make_no_answer_wrong(make_service: Callable[..., RunningService]) -> None:
+    service = make_service(files_listed=20)
+    with httpx.Client(base_url=service.url, timeout=120, trust_env=False) as http:
+        chat = make_chat(service, http)
+        code = "mkdir node_modules .d many; touch node_modules/{1..30} .d/{1..30} zz.txt"
+        first = chat.run(code, "bash")
+        assert [each["name"] for each in first["files"]] == ["zz.txt"]
+        told = chat.run("touch many/{1..30}; cat zz.txt", "bash", files=first["files"])
+        assert (told["stderr"], "deleted_files" in told) == ("", False)
+        told = chat.run("echo 1 > zz.txt; cat zz.txt", "bash", files=first["files"])
+        assert (told["stdout"], told["stderr"], "deleted_files" in told) == ("1\n", "", False)
+        assert told["session_id"] == first["session_id"]
 
 
 def test_what_is_anothers_is_not_there(service: RunningService, chat: Chat, home: dict[str, Any]) -> None:
