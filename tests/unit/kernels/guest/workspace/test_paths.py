@@ -54,6 +54,15 @@ def test_a_listing_is_in_order_and_ends_at_its_limit(tmp_path: Path) -> None:
     assert [entry["path"] for entry in files.list("c", recursive=False, limit=4)] == ["c/x"]
 
 
+def test_directories_that_programs_keep_are_not_entered_when_not_asked_for(tmp_path: Path) -> None:
+    for name in (".git/a", "b/node_modules/c", "b/__pycache__/d", "e/.f"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    files = Workspace(str(tmp_path))
+    names = [entry["path"] for entry in files.list("", recursive=True, limit=100, private=False)]
+    assert names == [".git", "b", "b/__pycache__", "b/node_modules", "e", "e/.f"]
+
+
 def test_a_tree_of_any_depth_is_removed(tmp_path: Path) -> None:
     here = Path.cwd()
     os.chdir(tmp_path)
