@@ -82,12 +82,13 @@ def on_session(house: House) -> Iterator[OnSession]:
 async def keep(gateway: Gateway, session: Session, code: str) -> None:
     """Run code, and wait until what it left is kept."""
     live = await gateway.services.registry.require(gateway.me, session.id)
-    before = live.variables._kept
     ran = await gateway.run(session, code)
     assert ran.status == "ok", ran
+    executions = live.executions
 
     async def kept() -> bool:
-        return live.variables._kept is not before
+        found = live.variables._kept
+        return found is not None and found.executions == executions
 
     await gateway.until(kept)
 
@@ -167,14 +168,14 @@ def test_a_kernel_that_code_ran_in_is_given_nothing_older(
             await gateway.run(session, "kept = 2")
 
         async def told() -> bool:
-            return (await restored(gateway, session)).why == session_variables.LOST_LATE
+            found = (await gateway.show(session)).restored
+            return found is not None and found.why == session_variables.LOST_LATE
 
         await gateway.until(told)
         assert await gateway.text(session, "kept") == "2"
 
+        await keep(gateway, session, "kept")
         monkeypatch.setattr(live.variables, "_most_percent", 1)  # memory is short from here on
-        before = live.variables._kept
-        assert before is not None
         await gateway.run(session, "kept = 3")
         await live.variables._keep_when_idle(live.sandbox.kernel)
         await die(gateway, session)
