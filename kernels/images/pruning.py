@@ -32,8 +32,8 @@ class Unused:
     digest: str = ""
 
 
-def find_digests_in_use(run_directory: Path) -> set[str]:
-    """Digests of the images that sandboxes of this host run on.
+def find_digests_in_use(run_directory: Path, data_directory: Path | None = None) -> set[str]:
+    """Digests of the images that sandboxes of this host run on; of one service's, by its data directory, when given.
 
     Raises `EnvironmentBuildFailed` when one does not say which: it may be any.
     """
@@ -42,6 +42,8 @@ def find_digests_in_use(run_directory: Path) -> set[str]:
         if not claim.name.isdigit():
             continue
         home = Path(claim.read_text())
+        if data_directory is not None and not home.is_relative_to(data_directory):
+            continue
         try:
             digest = json.loads((home / _JOURNAL).read_text())["environment_digest"]
         except FileNotFoundError:

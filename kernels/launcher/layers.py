@@ -64,7 +64,10 @@ class Layers:
         directory, run = self._settings.data_directory, self._settings.run_directory
         ours = {info.environment_digest for info in await self._runtime.list()}
         await self._in_turn(
-            lambda _: added_packages.remove(directory, request.layer, lambda: find_digests_in_use(run) | ours)
+            # Sandboxes of other services have images of their own: what one of those has left is no reason to refuse.
+            lambda _: added_packages.remove(
+                directory, request.layer, lambda: find_digests_in_use(run, directory) | ours
+            )
         )
 
     def _make_container(self, runtime: str) -> Container:

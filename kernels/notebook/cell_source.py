@@ -105,7 +105,8 @@ def _command(lines: list[str], at: int) -> Command | None:
 def _join_lines(lines: list[str], at: int, before: str, escape: str) -> Command:
     """The command with the lines that it goes on in after a backslash."""
     parts = [lines[at][len(before) + len(escape) :]]
-    while parts[-1].endswith("\\") and at + len(parts) < len(lines):
+    end = len(lines) - (not lines[-1])  # behind the newline that ends the cell there is no line
+    while parts[-1].endswith("\\") and at + len(parts) < end:
         parts[-1] = parts[-1][:-1]
         parts.append(lines[at + len(parts)])
     parts[-1] = parts[-1].rstrip()

@@ -72,8 +72,7 @@ class LiveSession:
         self.timer_task: asyncio.Task[None] | None = None
         self.running: Job | None = None
         self.executions = row.executions
-        self.last_activity = row.last_activity
-        self.stored_activity = row.last_activity
+        self.last_activity = self.stored_activity = row.last_activity
         self.stored_record = row.record.network, row.record.sync.durable
         """What of its record is written down as it changes."""
         self.notebook_stale = False

@@ -176,6 +176,8 @@ def compiles(source: str) -> bool:
 @example("    %ls\n    x = !pwd\n")
 @example("\n\n%%bash -x\necho\n\nhi")
 @example("%%bash?\nx")
+@example("!a \\\n")
+@example("x\n!a b\\\n\n")
 @example("if x:\n    !a \\\n  b \\\nc\n!d")
 def test_a_cell_is_told_apart_as_ipython_does(source: str) -> None:
     """Every cell that runs under IPython, and every one that ours would make Python of; of others nothing is asked."""

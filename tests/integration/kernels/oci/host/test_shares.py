@@ -192,7 +192,7 @@ def test_what_one_takes_of_sockets_and_terminals_is_bounded_and_the_other_works(
             assert terminals == f"{errno.ENOSPC} {bundle.TERMINALS}"
             assert netlink == f"{errno.EMFILE} {bundle.NETLINK_SOCKETS}"
             assert sockets.split()[2] == "0", "a copy of what was sent is kept"
-            most = bundle.socket_bytes(sandboxes.environment.resources)
+            most = bundle.socket_bytes(sandboxes.environment.resources.memory_bytes)
             assert 0 < _socket_bytes(sandboxes, greedy) < most + (4 << 20)  # the last ones are let through
             assert await sandboxes.python(neighbour, USUAL) == "works"
         finally:
