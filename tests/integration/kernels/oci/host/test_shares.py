@@ -190,7 +190,8 @@ def test_what_one_takes_of_sockets_and_terminals_is_bounded_and_the_other_works(
                     taken = (await sandboxes.run(greedy, "cat /tmp/taken 2>/dev/null || true")).stdout.splitlines()
             terminals, netlink, sockets = taken
             assert terminals == f"{errno.ENOSPC} {bundle.TERMINALS}"
-            assert netlink == f"{errno.EMFILE} {bundle.NETLINK_SOCKETS}"
+            most = bundle.NETLINK_SOCKETS  # of the sandbox: what starts in it may have one for a moment
+            assert netlink in (f"{errno.EMFILE} {most}", f"{errno.EMFILE} {most - 1}")
             assert sockets.split()[2] == "0", "a copy of what was sent is kept"
             most = bundle.socket_bytes(sandboxes.environment.resources.memory_bytes)
             assert 0 < _socket_bytes(sandboxes, greedy) < most + (4 << 20)  # the last ones are let through
