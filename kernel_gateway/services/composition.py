@@ -190,7 +190,7 @@ class Services:
         self.readiness = Readiness()
         self.limits = Limits.of(settings)
         self.open_calls = OpenCalls(self.clock.now)
-        self.utility_sandboxes = UtilitySandboxes()
+        self.utility_sandboxes = UtilitySandboxes(self.runtime)
         self._disk_room = DiskRoom(settings.data_dir, settings.disk_reserve_bytes)
         self.body_room = BodyRoom(settings, self._disk_room.require)
         self._host_memory = HostMemory()
@@ -536,7 +536,6 @@ class Services:
         """Files under names, described in sandboxes of their own."""
         sandbox = DatasetSandbox(
             settings=self.settings,
-            runtime=self.runtime,
             launcher=self.launcher,
             environments=self.environments,
             mirrors=self.mirrors,

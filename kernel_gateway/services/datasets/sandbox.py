@@ -15,8 +15,6 @@ import uuid
 from dataclasses import dataclass
 from typing import Final
 
-import structlog
-
 from kernel_gateway.dataset_profile import packing
 from kernel_gateway.errors import Conflict, translated
 from kernel_gateway.services.admission.disk_room import DiskRoom
@@ -30,8 +28,7 @@ from kernel_gateway.services.environments.environments import Environments
 from kernel_gateway.services.mirroring.mirrors import Mirrors
 from kernel_gateway.settings import Settings
 from kernels.environment import Environment, NetworkPolicy
-from kernels.errors import KernelsError
-from kernels.sandbox import SandboxInfo, SandboxRuntime, SandboxSpec
+from kernels.sandbox import SandboxInfo, SandboxSpec
 from kernels.sandboxed.kernel_launcher import KernelLauncher
 from sandcell.models.datasets import DatasetFormat, DatasetProfile, Encoding
 from workspace_sync import DurableWorkspace
@@ -43,12 +40,10 @@ MOST_ANSWER_BYTES: Final = 1_000_000
 """Of what the sandbox says of a file."""
 GRACE_SECONDS: Final = 60.0
 """For what is to be done besides reading: starting Python, the last batch."""
-DESTROY_SECONDS: Final = 60.0
 MEGABYTE: Final = 1 << 20
 SPARE_MB: Final = 256
 """Disk besides the file."""
 FILE: Final = b"data"
-log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -79,7 +74,6 @@ class DatasetSandbox:
         self,
         *,
         settings: Settings,
-        runtime: SandboxRuntime,
         launcher: KernelLauncher,
         environments: Environments,
         mirrors: Mirrors,
@@ -91,7 +85,6 @@ class DatasetSandbox:
         background: Background,
     ) -> None:
         self._settings = settings
-        self._runtime = runtime
         self._launcher = launcher
         self._environments = environments
         self._mirrors = mirrors
@@ -121,12 +114,9 @@ class DatasetSandbox:
                 raise
 
     async def _describe_held(self, sandbox_id: str, wanted: Wanted) -> Profiled:
-        with self._utility_sandboxes.hold(sandbox_id):
-            try:
-                with translated():
-                    return await self._describe(sandbox_id, wanted)
-            finally:
-                await self._destroy(sandbox_id)
+        async with self._utility_sandboxes.hold(sandbox_id):
+            with translated():
+                return await self._describe(sandbox_id, wanted)
 
     async def _describe(self, sandbox_id: str, wanted: Wanted) -> Profiled:
         settings = self._settings
@@ -177,14 +167,6 @@ class DatasetSandbox:
             )
         finally:
             given_up.set()  # cancelled, or too late: its thread goes on until it sees that it is not wanted any more
-
-    async def _destroy(self, sandbox_id: str) -> None:
-        """Remove every trace; what resists is left to the sweep."""
-        try:
-            async with asyncio.timeout(DESTROY_SECONDS):
-                await self._runtime.destroy(sandbox_id)
-        except (KernelsError, TimeoutError) as error:
-            log.error("sandbox_not_destroyed", sandbox=sandbox_id, error=str(error))
 
 
 async def _nothing(_info: SandboxInfo) -> None:

@@ -14,9 +14,7 @@ import functools
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
-
-import structlog
+from typing import Protocol
 
 from kernel_gateway.egress.budget import EgressUsage
 from kernel_gateway.egress.decision import Party
@@ -29,14 +27,11 @@ from kernel_gateway.services.admission.utility_sandboxes import UtilitySandboxes
 from kernel_gateway.services.environments.egress import Egress
 from kernel_gateway.settings import Settings
 from kernels.environment import Environment, NetworkMode, NetworkPolicy, Resources
-from kernels.errors import KernelsError, LauncherRefused, SandboxFailed
+from kernels.errors import LauncherRefused, SandboxFailed
 from kernels.guest_client.client import GuestClient
 from kernels.images.added_packages import Part
 from kernels.images.packages import read_packages
 from kernels.sandbox import SandboxRuntime, SandboxSpec
-
-DESTROY_SECONDS: Final = 60.0
-log = structlog.get_logger(__name__)
 
 
 class Layering(Protocol):
@@ -98,18 +93,16 @@ class LayerSandbox:
         self._disk_room.require(self._settings.added_image_bytes)
         sandbox_id, environment = str(uuid.uuid4()), self._choose_environment(step)
         before = await asyncio.to_thread(read_packages, step.base.root, step.base.python)
-        with self._utility_sandboxes.hold(sandbox_id):
-            try:
-                async with self._open(owner, sandbox_id, environment) as guest:
-                    installer = Installer(guest, step.base, self._settings.added_build_seconds, say)
-                    if step.part == "debian":
-                        sources = self._settings.apt_sources or DEBIAN_SOURCES
-                        await installer.fetch_debian(step.packages, sources)
-                    else:
-                        await installer.install_python(step.packages, before)
-                    await self._layering.lay_packages(sandbox_id, step.base, step.layer, step.part)
-            finally:
-                await self._destroy(sandbox_id)
+        async with (
+            self._utility_sandboxes.hold(sandbox_id),
+            self._open(owner, sandbox_id, environment) as guest,
+        ):
+            installer = Installer(guest, step.base, self._settings.added_build_seconds, say)
+            if step.part == "debian":
+                await installer.fetch_debian(step.packages, self._settings.apt_sources or DEBIAN_SOURCES)
+            else:
+                await installer.install_python(step.packages, before)
+            await self._layering.lay_packages(sandbox_id, step.base, step.layer, step.part)
 
     @contextlib.asynccontextmanager
     async def _open(self, owner: str, sandbox_id: str, environment: Environment) -> AsyncIterator[GuestClient]:
@@ -142,11 +135,3 @@ class LayerSandbox:
             index=None if debian else step.base.index or PYPI,
             keep_packages=True,
         )
-
-    async def _destroy(self, sandbox_id: str) -> None:
-        """Remove every trace; what resists is left to the sweep."""
-        try:
-            async with asyncio.timeout(DESTROY_SECONDS):
-                await self._runtime.destroy(sandbox_id)
-        except (KernelsError, TimeoutError) as error:
-            log.error("sandbox_not_destroyed", sandbox=sandbox_id, error=str(error))
