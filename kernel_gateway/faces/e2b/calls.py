@@ -2,45 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
 
-from kernel_gateway.errors import Unauthorized
+from kernel_gateway.faces.calls import AdmittedCall
 from kernel_gateway.faces.e2b.errors import SandboxGone
 from kernel_gateway.faces.e2b.identifiers import format_sandbox_id
-from kernel_gateway.identity.principal import ANONYMOUS, Caller, Principal
-
-if TYPE_CHECKING:
-    from kernel_gateway.services.composition import Services
 
 
-@dataclass
-class Call:
-    """One admitted request. `session_id`, with dashes, is the sandbox's that it names; `content` is a body as it came.
+@dataclass(kw_only=True)
+class Call(AdmittedCall):
+    """`session_id`, with dashes, is the sandbox's that it names."""
 
-    `found` is who calls, once that is known.
-    """
-
-    services: Services
-    found: Caller | None = None
     session_id: str = ""
-    ids: Mapping[str, str] = field(default_factory=dict)
-    query: Mapping[str, str] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: Any = None
-    content: bytes = b""
-
-    @property
-    def caller(self) -> Caller:
-        """Who calls; raises Unauthorized when it is not known."""
-        if self.found is None:
-            raise Unauthorized
-        return self.found
-
-    @property
-    def principal(self) -> Principal:
-        return ANONYMOUS if self.found is None else self.found.principal
 
 
 def require_live(call: Call) -> None:

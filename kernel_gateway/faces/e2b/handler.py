@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qs
 
 from kernel_gateway.errors import GatewayError, InvalidRequest, NotFound, Unauthorized
 from kernel_gateway.faces import scopes
 from kernel_gateway.faces.audit import UNKNOWN_ROUTE, CallRecord
 from kernel_gateway.faces.body import SMALL_BODY
+from kernel_gateway.faces.calls import parse_query
 from kernel_gateway.faces.e2b import connect, errors, files, identifiers
 from kernel_gateway.faces.e2b.calls import Call, require_live
 from kernel_gateway.faces.e2b.errors import Plane, SandboxGone
@@ -34,7 +34,6 @@ MOST_RPC_BYTES: Final = 2 * 1024 * 1024
 """A body of envd's remote procedures: a megabyte of input, in base64."""
 MOST_BESIDE_FILES: Final = 1_048_576
 """What an upload may have besides the files in it."""
-MOST_PARAMETERS: Final = 32
 LONGEST_RECORDED: Final = 128
 
 
@@ -45,7 +44,7 @@ class E2BHandler(FaceHandler):
         super().initialize(services)
         self.address = ADDRESSES.find(self.request.path)
         self.route: Route | None = None
-        self.call = Call(services)
+        self.call = Call(services=services)
         self.answer_value: Answer = None
 
     @property
@@ -58,7 +57,7 @@ class E2BHandler(FaceHandler):
 
     async def admit(self) -> None:
         call = self.call
-        call.headers, call.query = self.request.headers, _parse_query(self.request.query)
+        call.headers, call.query = self.request.headers, parse_query(self.request.query)
         call.ids = self.address.parameters
         call.found = await self._authenticate()
         self.services.limits.take_request(call.principal)
@@ -183,11 +182,3 @@ def _find_session(sandbox_id: str) -> str:
         return identifiers.parse_sandbox_id(sandbox_id)
     except NotFound:
         raise SandboxGone(sandbox_id[:LONGEST_RECORDED]) from None
-
-
-def _parse_query(query: str) -> dict[str, str]:
-    try:
-        found = parse_qs(query, keep_blank_values=True, max_num_fields=MOST_PARAMETERS)
-    except ValueError:
-        raise InvalidRequest(f"more than {MOST_PARAMETERS} query parameters") from None
-    return {name: values[0] for name, values in found.items()}

@@ -19,6 +19,7 @@ from tornado.websocket import WebSocketClosedError, WebSocketHandler
 from kernel_gateway.errors import GatewayError, InvalidRequest, NotFound, SessionTerminated, ShuttingDown, Unauthorized
 from kernel_gateway.faces import scopes
 from kernel_gateway.faces.audit import Problem, take_record
+from kernel_gateway.faces.calls import parse_query
 from kernel_gateway.faces.handler import (
     as_gateway_error,
     set_default_headers,
@@ -27,7 +28,7 @@ from kernel_gateway.faces.handler import (
 )
 from kernel_gateway.faces.jupyter import delivery, framing, records, responses
 from kernel_gateway.faces.jupyter.calls import Call, Face, within_reach
-from kernel_gateway.faces.jupyter.credentials import find_client_session, find_token, parse_query
+from kernel_gateway.faces.jupyter.credentials import find_client_session, find_token
 from kernel_gateway.faces.jupyter.frame_writer import FrameWriter
 from kernel_gateway.faces.jupyter.routes import CHANNELS
 from kernel_gateway.faces.receiving import pause

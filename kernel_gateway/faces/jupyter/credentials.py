@@ -1,4 +1,4 @@
-"""The token of a request, in each of the forms that Jupyter clients have, and the few query parameters there are. Pure.
+"""The token of a request, in each of the forms that Jupyter clients have. Pure.
 
 `Authorization: token T`, `Authorization: Bearer T`, `?token=T`. A header without a token, which JupyterLab sends when
 it was given none, is no header.
@@ -6,22 +6,10 @@ it was given none, is no header.
 
 from __future__ import annotations
 
-from urllib.parse import parse_qs
-
 from kernel_gateway.errors import InvalidRequest
 
 SCHEMES = ("token", "bearer")
-MOST_PARAMETERS = 32
 LONGEST_CLIENT_SESSION = 128
-
-
-def parse_query(query: str) -> dict[str, str]:
-    """A query string's parameters, the first of each name; raises InvalidRequest."""
-    try:
-        found = parse_qs(query, keep_blank_values=True, max_num_fields=MOST_PARAMETERS)
-    except ValueError:
-        raise InvalidRequest(f"more than {MOST_PARAMETERS} query parameters") from None
-    return {name: values[0] for name, values in found.items()}
 
 
 def find_token(authorization: str, query: dict[str, str]) -> str:

@@ -10,12 +10,13 @@ from dataclasses import replace
 from kernel_gateway.errors import GatewayError
 from kernel_gateway.faces import scopes
 from kernel_gateway.faces.audit import UNKNOWN_ROUTE, CallRecord
+from kernel_gateway.faces.calls import parse_query
 from kernel_gateway.faces.errors import UnknownRoute
 from kernel_gateway.faces.handler import FaceHandler
 from kernel_gateway.faces.json_bodies import decode
 from kernel_gateway.faces.jupyter import records, responses, routes
 from kernel_gateway.faces.jupyter.calls import Call, Face
-from kernel_gateway.faces.jupyter.credentials import find_token, parse_query
+from kernel_gateway.faces.jupyter.credentials import find_token
 from kernel_gateway.faces.jupyter.routes import Route
 from kernel_gateway.faces.responses import Answer, ErrorResponse, as_response
 from kernel_gateway.faces.routing import is_read_only

@@ -10,11 +10,10 @@ from typing import Any, Final
 from kernel_gateway.errors import InvalidRequest, PayloadTooLarge
 from kernel_gateway.faces.errors import NotOffered
 from kernel_gateway.faces.forms import split
-from kernel_gateway.faces.librechat.calls import Call
 from kernel_gateway.faces.librechat.identifiers import clean_path, format_id, identify_file
 from kernel_gateway.faces.librechat.languages import LONGEST_LINE, find_language, make_line
 from kernel_gateway.faces.librechat.listings import Listing, find_gone, find_made
-from kernel_gateway.faces.librechat.places import Place
+from kernel_gateway.faces.librechat.places import Call, Place
 from kernel_gateway.faces.librechat.requests import ExecuteCode
 from kernel_gateway.faces.responses import Response
 from kernel_gateway.services.clock import rfc3339

@@ -13,8 +13,8 @@ from tornado.httputil import HTTPFile
 
 from kernel_gateway.errors import GatewayError, InvalidRequest
 from kernel_gateway.faces import forms
-from kernel_gateway.faces.librechat.calls import Call
 from kernel_gateway.faces.librechat.identifiers import clean_path, format_id, identify_file, parse_id
+from kernel_gateway.faces.librechat.places import Call
 from kernel_gateway.faces.responses import Response, Stream
 from sandcell.models.workspaces import FileEntry
 

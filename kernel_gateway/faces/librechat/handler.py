@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qs
 
-from kernel_gateway.errors import GatewayError, InvalidRequest, LimitReached, NotFound
+from kernel_gateway.errors import GatewayError, LimitReached, NotFound
 from kernel_gateway.faces import scopes
 from kernel_gateway.faces.audit import UNKNOWN_ROUTE, CallRecord
 from kernel_gateway.faces.body import SMALL_BODY
+from kernel_gateway.faces.calls import parse_query
 from kernel_gateway.faces.errors import NotOffered, UnknownRoute
 from kernel_gateway.faces.handler import FaceHandler, make_error_headers
 from kernel_gateway.faces.json_bodies import decode, encode
 from kernel_gateway.faces.librechat import identifiers
-from kernel_gateway.faces.librechat.calls import Call
+from kernel_gateway.faces.librechat.places import Call
 from kernel_gateway.faces.librechat.requests import ExecuteCode
 from kernel_gateway.faces.librechat.routes import ADDRESSES, Route
 from kernel_gateway.faces.responses import JSON, ErrorResponse
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 MOST_BESIDE_FILES: Final = 1_048_576
 """What an upload may have besides the files in it."""
-MOST_PARAMETERS: Final = 32
 
 
 class LibreChatHandler(FaceHandler):
@@ -42,14 +41,14 @@ class LibreChatHandler(FaceHandler):
         super().initialize(services)
         self.address = ADDRESSES.find(self.request.path)
         self.route: Route | None = None
-        self.call = Call(services, places)
+        self.call = Call(services=services, places=places)
 
     def find_methods(self) -> list[str]:
         return self.address.methods
 
     async def admit(self) -> None:
         call = self.call
-        call.headers, call.query = self.request.headers, _parse_query(self.request.query)
+        call.headers, call.query = self.request.headers, parse_query(self.request.query)
         call.ids = self.address.parameters
         call.found = await self.services.identity.authenticate(identifiers.find_token(call.headers))
         self.services.limits.take_request(call.principal)
@@ -115,11 +114,3 @@ def _describe(error: GatewayError) -> dict[str, Any]:
     if isinstance(error, NotOffered):
         return told | {"error": "unsupported_capability", "code": "unsupported_capability"}
     return told
-
-
-def _parse_query(query: str) -> dict[str, str]:
-    try:
-        found = parse_qs(query, keep_blank_values=True, max_num_fields=MOST_PARAMETERS)
-    except ValueError:
-        raise InvalidRequest(f"more than {MOST_PARAMETERS} query parameters") from None
-    return {name: values[0] for name, values in found.items()}

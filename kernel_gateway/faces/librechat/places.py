@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 import msgspec
 
 from kernel_gateway.errors import GatewayError, InvalidRequest, NotFound, SessionBusy
+from kernel_gateway.faces.calls import AdmittedCall
 from kernel_gateway.faces.librechat.identifiers import clean_path, identify_file, name_session, parse_id
 from kernel_gateway.faces.librechat.listings import Listing, Version, version_of
 from kernel_gateway.faces.librechat.requests import ExecuteCode, InputFile
@@ -206,3 +207,10 @@ class Places:
             written = await self._services.files.write(principal, place.session_id, path, chunks)
             staged.copies[path] = (source, file.id, version_of(found), version_of(written))
         return path
+
+
+@dataclass(kw_only=True)
+class Call(AdmittedCall):
+    """What an endpoint of this face gets."""
+
+    places: Places

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from kernel_gateway.faces import routing, scopes
 from kernel_gateway.faces.librechat import execution, files, requests
-from kernel_gateway.faces.librechat.calls import Call
+from kernel_gateway.faces.librechat.places import Call
 from kernel_gateway.faces.routing import RouteTree
 from sandcell.models.credentials import Scope
 

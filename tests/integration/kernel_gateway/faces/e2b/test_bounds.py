@@ -7,7 +7,7 @@ import gzip
 from contextlib import ExitStack
 from typing import Any
 
-from kernel_gateway.faces import forms
+from kernel_gateway.faces import calls, forms
 from kernel_gateway.faces.e2b import handler, identifiers, interpreter, processes, sandboxes
 from kernel_gateway.services.executions.programs import MOST_FOLLOWERS
 from kernel_gateway.services.sessions.contexts import MOST_CONTEXTS
@@ -24,7 +24,7 @@ def test_bodies_and_addresses(owner: Owner) -> None:
         assert answer.status_code == status, answer.text
     large = owner.data("POST", "/filesystem.Filesystem/Stat", content=b"x" * (handler.MOST_RPC_BYTES + 1))
     assert (large.status_code, large.json()["code"]) == (413, "resource_exhausted")
-    for number, status in ((handler.MOST_PARAMETERS, 404), (handler.MOST_PARAMETERS + 1, 400)):
+    for number, status in ((calls.MOST_PARAMETERS, 404), (calls.MOST_PARAMETERS + 1, 400)):
         query = "&".join(["path=absent", *(f"a{each}=1" for each in range(number - 1))])
         assert owner.data("GET", f"/files?{query}").status_code == status
     deep = owner.data("POST", "/filesystem.Filesystem/ListDir", json={"path": "/tmp", "depth": 100})

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel_gateway.errors import InvalidRequest
+from kernel_gateway.faces.calls import parse_query
 from kernel_gateway.faces.jupyter import delivery, framing, models
 from kernel_gateway.faces.jupyter.calls import MOST_TITLES, Face
-from kernel_gateway.faces.jupyter.credentials import find_client_session, find_token, parse_query
+from kernel_gateway.faces.jupyter.credentials import find_client_session, find_token
 from kernel_gateway.faces.jupyter.models import Title
 from kernel_gateway.faces.jupyter.routes import TABLE, find_address
 from kernel_gateway.faces.routing import Address

@@ -1,25 +1,26 @@
-"""What an endpoint of this face gets: one admitted request; no tornado in it."""
+"""What an endpoint gets of faces whose requests need no more: one admitted request; no tornado in it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs
 
-from kernel_gateway.errors import Unauthorized
+from kernel_gateway.errors import InvalidRequest, Unauthorized
 from kernel_gateway.identity.principal import ANONYMOUS, Caller, Principal
 
 if TYPE_CHECKING:
-    from kernel_gateway.faces.librechat.places import Places
     from kernel_gateway.services.composition import Services
 
+MOST_PARAMETERS: Final = 32
 
-@dataclass
-class Call:
+
+@dataclass(kw_only=True)
+class AdmittedCall:
     """One admitted request; `content` is a body as it came, `found` who calls, once that is known."""
 
     services: Services
-    places: Places
     found: Caller | None = None
     ids: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
@@ -37,3 +38,12 @@ class Call:
     @property
     def principal(self) -> Principal:
         return ANONYMOUS if self.found is None else self.found.principal
+
+
+def parse_query(query: str) -> dict[str, str]:
+    """A query string's parameters, the first of each name; raises InvalidRequest."""
+    try:
+        found = parse_qs(query, keep_blank_values=True, max_num_fields=MOST_PARAMETERS)
+    except ValueError:
+        raise InvalidRequest(f"more than {MOST_PARAMETERS} query parameters") from None
+    return {name: values[0] for name, values in found.items()}
