@@ -156,6 +156,8 @@ class SandboxRuntime(Protocol):
         """Make a workspace readable again: the host may have restarted, or the service's user changed.
 
         Host-bound. Called when a service that has begun takes up a sandbox, running or not, before its files are read.
+        Raises `SandboxGone` when its disk is not there any more, `SandboxFailed`: then nothing may be read from where
+        its workspace was, which may look like an empty one.
         """
 
     async def list(self) -> tuple[SandboxInfo, ...]:

@@ -289,7 +289,7 @@ class OciRuntime:
         with self._take_turn(places.sandbox_id):
             root = places.read_journal()
             if root is None or not places.image.exists():
-                return
+                raise SandboxGone(f"the disk of sandbox {places.sandbox_id} is gone")
             self.places.prepare()
             if not places.storage.is_mount():
                 storage.mount_image(places.image, places.storage)

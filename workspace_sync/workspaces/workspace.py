@@ -166,6 +166,15 @@ class DurableWorkspace:
         """The last execution whose files are durable, as the manifest says."""
         return self._durable.read_manifest().execution
 
+    def count_missing(self) -> int | None:
+        """How many files the manifest names that are not there; None when there is no manifest."""
+        manifest = self._durable.read_manifest()
+        if not manifest.as_of:
+            return None
+        there = {stored.key for stored in self._durable.objects()}
+        files = (entry for entry in manifest.entries.values() if entry.kind == "file")
+        return sum(key_of(entry.path) not in there for entry in files)
+
     def put_beside(self, name: str, data: bytes) -> None:
         """Write an object next to the files, as `history.ipynb` is; a name may have one folder."""
         self.put_stream_beside(name, io.BytesIO(data), len(data))

@@ -186,7 +186,16 @@ class Spool:
 
 
 def _inspect(spooled: DurableWorkspace) -> _Copy:
+    """What a copy says of itself, held against what is there: what is not there was not removed by its session.
+
+    Nobody but the service removes anything here. A copy without its manifest, or without files that it names, is one
+    that the disk has lost a part of: it may have been emptied, or restored from a backup.
+    """
     seconds = SECONDS + spooled.summary().size_bytes / SLOWEST
+    missing = spooled.count_missing()
+    if missing != 0:
+        log.error("spooled_workspace_damaged", missing="the manifest" if missing is None else missing)
+        return _Copy(spooled.execution(), seconds, whole=False)
     try:
         spooled.open_beside(IN_PART)[0].close()
     except ObjectNotFound:

@@ -234,9 +234,11 @@ class SessionSandbox:
         async with self._lock:
             try:
                 await self._runtime.reopen(info.sandbox_id)
-            except KernelsError as error:
+            except KernelsError as error:  # what lies at its place now would pass for a workspace without any file
                 log.error("workspace_not_reopened", session=self._session_id, error=str(error))
-            self._info, self.mirror = info, self._mirrors.mirror(info, self._workspace_id)
+                self.unsaved = f"the last changes of the workspace are lost: {error}"
+            else:
+                self._info, self.mirror = info, self._mirrors.mirror(info, self._workspace_id)
             await self._clear_away()
 
     async def lose(self, kernel: SandboxedKernel, death: Death) -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kernel_gateway.server import sandboxes
 from kernel_gateway.services.mirroring.mirrors import Mirrors
 from sandcell.models.sessions import Session
 from tests.integration.kernel_gateway.services.conftest import Gateway, House
 from tests.integration.kernel_gateway.services.lost_kernels import lose_kernels_when_open
+from tests.lost_hosts import reboot
 from workspace_sync import Mirror
 from workspace_sync.directory.changes import Watched
 from workspace_sync.errors import MirrorClosed
@@ -79,6 +82,35 @@ def test_an_adoption_that_fails_closes_the_mirror_that_it_has_made(
             await gateways.__aexit__(None, None, None)
 
     make = Mirrors.mirror
+    asyncio.run(test())
+
+
+def test_a_disk_that_cannot_be_shown_again_passes_for_no_empty_workspace(house: House) -> None:
+    """The host went down, and the image of the sandbox's disk is gone; an empty directory is where it was shown."""
+
+    async def test() -> None:
+        session = await keep_session(house)
+        data, run = Path(house.settings.data_dir), Path(house.settings.run_dir)
+        (sandbox,) = reboot(data, run)
+        (data / "sandboxes" / sandbox / "storage.img").unlink()
+        empty = sandboxes.make_runtime(house.settings).places.of(sandbox).view  # type: ignore[attr-defined]
+        empty.mkdir(parents=True)
+        async with house.gateway() as gateway:
+            await require_new_generation(gateway, session, "the sandbox was gone when the service started again")
+
+    asyncio.run(test())
+
+
+def test_after_the_host_went_down_a_session_has_what_its_disk_had(house: House) -> None:
+    async def test() -> None:
+        async with house.gateway(keep_sessions_on_shutdown=True) as gateway:
+            session = await gateway.start()
+            gateway.store.away = True
+            await gateway.run(session, "open('f', 'w').write('kept'); x = 1")  # which no store ever got
+        reboot(Path(house.settings.data_dir), Path(house.settings.run_dir))
+        async with house.gateway() as gateway:
+            await require_new_generation(gateway, session, "the sandbox was gone when the service started again")
+
     asyncio.run(test())
 
 

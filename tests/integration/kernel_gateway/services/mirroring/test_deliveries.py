@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import shutil
 import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -202,6 +204,47 @@ def test_a_store_that_is_away_keeps_every_workspace_waiting(on_waiting: Callable
         assert waiting.spool.waiting() == []
 
     on_waiting(scenario)
+
+
+@pytest.mark.parametrize(
+    ("lost", "left"),
+    [
+        (["."], {"file": "a", "other": "stored"}),
+        (["manifest.json"], {"file": "newer", "more": "newer", "other": "stored"}),
+        (["workspace/more"], {"file": "newer", "other": "stored"}),
+        (["workspace"], {"file": "a", "other": "stored"}),
+        ([], {"file": "newer", "more": "newer"}),
+    ],
+    ids=["all", "manifest", "one file", "every file", "nothing"],
+)
+def test_what_the_disk_of_the_spool_has_lost_is_not_removed_from_the_store(
+    on_waiting: Callable[[Scenario], None], lost: list[str], left: dict[str, str]
+) -> None:
+    async def scenario(waiting: Waiting) -> None:
+        await waiting.keep_workspaces()
+        await waiting.spool.deliver("a")
+        for each in ("file", "more"):
+            (waiting.directory / "live" / "a" / each).write_text("newer")
+        await waiting.spool.take(SandboxInfo("a", str(waiting.directory / "live" / "a")), "a")
+        waiting.mirrors.durable("a").put("other", io.BytesIO(b"stored"), 6)  # which the copy says is removed
+        for each in lost:
+            lose(waiting.directory / "spool" / "a" / ("." if each == "." else f"{prefix('a')}/{each}"))
+        assert await waiting.spool.deliver("a")
+        durable = waiting.mirrors.durable("a")
+        assert {each.path: b"".join(durable.open(each.path)[1]).decode() for each in durable.list()} == left
+
+    on_waiting(scenario)
+
+
+def lose(place: Path) -> None:
+    """Its name stays when it is the copy itself."""
+    if place.name == "a":
+        for each in place.iterdir():
+            lose(each)
+    elif place.is_dir():
+        shutil.rmtree(place)
+    else:
+        place.unlink()
 
 
 def test_the_spool_takes_a_workspace_while_a_store_that_stalls_holds_every_transfer(
