@@ -238,11 +238,20 @@ class SandboxRuntime(Protocol):
         `OSError` as `open` does, and `SandboxGone`.
         """
 
+    async def kill(self, sandbox_id: str) -> None:
+        """Have nothing of the sandbox run any more; its files stay as they are until `destroy`. Absent is fine.
+
+        Called when a session ends, before its last flush, whose caller waits for both: it returns once the end of every
+        process is on its way, without waiting for what they hold to be freed. A stopped sandbox is not run again for
+        that. Raises `SandboxFailed`; then the caller waits for `destroy`.
+        """
+
     async def destroy(self, sandbox_id: str) -> None:
         """Kill and remove every trace: processes, mounts, groups, directories, what was allotted. Absent is fine.
 
-        Called after the session's last flush, by the sweep, and after a `create` whose caller has given up. Goes
-        on to its end when its caller does not wait for that. Raises `SandboxFailed`; then it is called again later.
+        Called after the session's last flush, some time after its `kill`; by the sweep, and after a `create` whose
+        caller has given up. Goes on to its end when its caller does not wait for that. Raises `SandboxFailed`; then it
+        is called again later.
         """
 
     async def aclose(self) -> None:

@@ -15,6 +15,7 @@ from kernel_gateway.redact_patterns import Patterns
 from kernel_gateway.services.administration.oversight import Oversight
 from kernel_gateway.services.administration.principals import Principals
 from kernel_gateway.services.admission.body_room import BodyRoom
+from kernel_gateway.services.admission.dead_sandboxes import DeadSandboxes
 from kernel_gateway.services.admission.disk_room import DiskRoom
 from kernel_gateway.services.admission.fair_shares import FairShares
 from kernel_gateway.services.admission.memory_room import MemoryRoom
@@ -190,7 +191,7 @@ class Services:
         self.readiness = Readiness()
         self.limits = Limits.of(settings)
         self.open_calls = OpenCalls(self.clock.now)
-        self.utility_sandboxes = UtilitySandboxes(self.runtime)
+        self.utility_sandboxes, self.dead_sandboxes = UtilitySandboxes(self.runtime), DeadSandboxes(self.runtime)
         self._disk_room = DiskRoom(settings.data_dir, settings.disk_reserve_bytes)
         self.body_room = BodyRoom(settings, self._disk_room.require)
         self._host_memory = HostMemory()
@@ -220,7 +221,7 @@ class Services:
             launcher=self.launcher,
             background=self.background,
             installed=installed,
-            count_sessions=lambda: len(self.registry),
+            count_sessions=lambda: len(self.registry) + self.dead_sandboxes.count(),
             memory_room=self._memory_room,
         )
         self.environments = Environments(
@@ -366,6 +367,7 @@ class Services:
             spool=self.spool,
             starting=self._starting,
             memory_room=self._memory_room,
+            dead_sandboxes=self.dead_sandboxes,
             background=self.background,
             packages=self.packages,
         )
@@ -444,6 +446,7 @@ class Services:
             readiness=self.readiness,
             disk_room=self._disk_room,
             memory_room=self._memory_room,
+            dead_sandboxes=self.dead_sandboxes,
             background=self.background,
             registry=self.registry,
             builder=self._builder,
@@ -617,6 +620,7 @@ class Services:
             audit=self.audit,
             last_use=self._last_use,
             utility_sandboxes=self.utility_sandboxes,
+            dead_sandboxes=self.dead_sandboxes,
             pools=self.pools,
             background=self.background,
             registry=self.registry,
@@ -666,6 +670,7 @@ class Services:
     async def _close(self) -> None:
         await self.inspection.aclose()
         await self.background.aclose()
+        await self.dead_sandboxes.aclose()
         await self.ledger.close()
         with contextlib.suppress(GatewayError):
             await self._last_use.flush()

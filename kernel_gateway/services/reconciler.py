@@ -11,6 +11,7 @@ import asyncio
 import structlog
 from sqlalchemy import Connection
 
+from kernel_gateway.services.admission.dead_sandboxes import REMOVALS_AT_ONCE, DeadSandboxes
 from kernel_gateway.services.admission.utility_sandboxes import UtilitySandboxes
 from kernel_gateway.services.adoption import Adoption
 from kernel_gateway.services.attach.attachments import forget_absent
@@ -29,7 +30,6 @@ from kernels.errors import Death, KernelsError
 from kernels.sandbox import SandboxInfo, SandboxRuntime
 
 log = structlog.get_logger(__name__)
-REMOVALS_AT_ONCE = 4
 
 
 class Reconciler:
@@ -45,6 +45,7 @@ class Reconciler:
         audit: Audit,
         last_use: LastUse,
         utility_sandboxes: UtilitySandboxes,
+        dead_sandboxes: DeadSandboxes,
         pools: Pools,
         background: Background,
         registry: Registry,
@@ -59,6 +60,7 @@ class Reconciler:
         self._audit = audit
         self._last_use = last_use
         self._utility_sandboxes = utility_sandboxes
+        self._dead_sandboxes = dead_sandboxes
         self._pools = pools
         self._background = background
         self._registry = registry
@@ -100,6 +102,7 @@ class Reconciler:
             if kernel is not None and live.ending is None and not await self._runtime.running(live.sandbox.id):
                 lost = live.sandbox.lose(kernel, Death("sandbox", "the sandbox's first process is gone"))
                 self._background.spawn(lost, f"lose {live.id}")
+        self._dead_sandboxes.retry()
         await self._remove_orphans(infos)
         forget_absent(self._registry, self._clock.now() - self._settings.attach_keep_seconds, self._background)
         await self._store_activity()
@@ -110,7 +113,8 @@ class Reconciler:
 
     async def _remove_orphans(self, infos: tuple[SandboxInfo, ...]) -> None:
         """Remove sandboxes without an owner: sessions and utility work are on record before their sandbox is made."""
-        owners = ({live.sandbox.id for live in self._registry}, self._utility_sandboxes, self._pools)
+        live = {live.sandbox.id for live in self._registry}
+        owners = (live, self._utility_sandboxes, self._dead_sandboxes, self._pools)
         # Several at once: of a service that was killed there may be whole pools, and the next start waits for this.
         orphans = [info.sandbox_id for info in infos if not any(info.sandbox_id in owner for owner in owners)]
         turns = asyncio.Semaphore(REMOVALS_AT_ONCE)

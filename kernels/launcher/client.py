@@ -107,6 +107,9 @@ class LauncherRuntime:
     async def open_beneath(self, sandbox_id: str, path: bytes) -> int:
         return await self._fetch(wire.OpenBeneath(sandbox_id, path))
 
+    async def kill(self, sandbox_id: str) -> None:
+        await self._ask(wire.Kill(sandbox_id), wire.Nothing)
+
     async def destroy(self, sandbox_id: str) -> None:
         await self._ask(wire.Destroy(sandbox_id), wire.Nothing, _LONG_SECONDS)
 

@@ -171,6 +171,13 @@ class OpenBeneath(_Verb, frozen=True):
     path: Annotated[bytes, Meta(max_length=4096)]
 
 
+class Kill(_Verb, frozen=True):
+    """Nothing of it runs any more."""
+
+    verb = "kill"
+    sandbox_id: SandboxId
+
+
 class Destroy(_Verb, frozen=True):
     """Remove every trace."""
 
@@ -208,12 +215,12 @@ class RemoveLayer(_Said, frozen=True):
 
 Verb = (
     Claim | MarkWorkspaceReady | Reopen | Running | Usage | WatchMemory | PageOut | Thaw | Dial | Listen | OpenBeneath
-    | Destroy
+    | Kill | Destroy
 )  # fmt: skip
 """Requests that the server hands to the runtime as they are."""
 Request = (
     Check | Create | Claim | MarkWorkspaceReady | Reopen | List | Running | Usage | WatchMemory | PageOut | Thaw | Dial
-    | Listen | OpenBeneath | Destroy | SaveToken | View | LayPackages | RemoveLayer
+    | Listen | OpenBeneath | Kill | Destroy | SaveToken | View | LayPackages | RemoveLayer
 )  # fmt: skip
 
 

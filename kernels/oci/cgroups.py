@@ -11,6 +11,7 @@ import contextlib
 import errno
 import math
 import os
+import signal
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ _WEIGHT: Final = ("cpu.weight", "100")
 """The file of a group's share of the processors on cgroup v1 and v2, and what it holds in a new group."""
 _V1_SOCKETS: Final = "memory.kmem.tcp.limit_in_bytes"
 """TCP's by its name; the kernel counts UDP's there, too."""
+_LOOKS: Final = 100
 _FILE_PAGES: Final = ("inactive_file", "active_file")
 """Of `memory.stat`: pages that the kernel can take back, since a file has what is in them. v1 counts groups below too
 under the same names with `total_` before them."""
@@ -240,6 +242,27 @@ class Cgroups:
         left, group = min(((_processors(group), group) for group in above), key=lambda found: found[0])
         return left, None if math.isinf(left) else group
 
+    def kill(self, sandbox_id: str) -> None:
+        """Send SIGKILL to all processes of the sandbox's group, those that are started meanwhile too; raises `OSError`.
+
+        None waits for its end, which one that a v1 freezer has stopped meets when it goes on.
+        """
+        group = self._directories(sandbox_id)[0] if self.unified else self._v1("pids", sandbox_id)
+        if group.name != sandbox_id:
+            return
+        if (file := group / "cgroup.kill").exists():  # since Linux 5.14, on v2
+            file.write_text("1")
+            return
+        killed: set[int] = set()
+        for _ in range(_LOOKS):  # what a process was about to start is found by another look
+            found = _processes(group) - killed
+            if not found:
+                return
+            for process in sorted(found):  # the first is the first of its namespace, which ends with it
+                _kill(process, group)
+            killed |= found
+        raise OSError(errno.EBUSY, "they start others faster than these can be killed")
+
     def remove(self, sandbox_id: str, *, deadline_seconds: float = 5) -> bool:
         """Remove the sandbox's groups, waiting for the last process to go; False when one is still there."""
         give_up = time.monotonic() + deadline_seconds
@@ -363,6 +386,27 @@ def _has_processes(group: Path) -> bool:
         if error.errno in _GONE:
             return False
         raise SandboxFailed(f"the processes of {group} cannot be read: {error}") from error
+
+
+def _processes(group: Path) -> set[int]:
+    """All of the group and of groups below it; none of one that is gone."""
+    files = (Path(place) / "cgroup.procs" for place, _, _ in os.walk(group))
+    return {int(word) for file in files for word in _words(file)}
+
+
+def _kill(process: int, group: Path) -> None:
+    """Its number may be another's by now, which is not in the group: looked at while nobody can get that number."""
+    try:
+        descriptor = os.pidfd_open(process)
+    except ProcessLookupError:
+        return
+    try:
+        if process in _processes(group):
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+    finally:
+        os.close(descriptor)
 
 
 def _words(path: Path) -> list[str]:

@@ -191,6 +191,11 @@ class OciRuntime:
         places = self._places(sandbox_id)
         return await self._in_thread(lambda: self._open_beneath(places, path), unwanted=os.close)
 
+    async def kill(self, sandbox_id: str) -> None:
+        self._places(sandbox_id)
+        self._want(sandbox_id)
+        await self._in_thread(lambda: self._kill(sandbox_id))
+
     async def destroy(self, sandbox_id: str) -> None:
         places = self._places(sandbox_id)
         self._want(sandbox_id)
@@ -422,6 +427,14 @@ class OciRuntime:
     def _thaw(self, sandbox_id: str) -> None:
         with self._take_turn(sandbox_id):
             self._idle_memory.thaw(sandbox_id)
+
+    def _kill(self, sandbox_id: str) -> None:
+        with self._take_turn(sandbox_id):
+            try:
+                self.cgroups.kill(sandbox_id)
+            except OSError as error:
+                raise SandboxFailed(f"the processes of the sandbox could not be killed: {error}") from error
+            self._idle_memory.thaw(sandbox_id)  # what a v1 freezer has stopped dies as it goes on
 
     def _destroy(self, places: SandboxPlaces) -> None:
         with self._take_turn(places.sandbox_id):

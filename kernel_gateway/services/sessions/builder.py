@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from kernel_gateway.services.admission.dead_sandboxes import DeadSandboxes
 from kernel_gateway.services.admission.fair_shares import FairShares
 from kernel_gateway.services.admission.memory_room import MemoryRoom
 from kernel_gateway.services.background import Background
@@ -54,6 +55,7 @@ class SandboxBuilder:
         spool: Spool,
         starting: FairShares,
         memory_room: MemoryRoom,
+        dead_sandboxes: DeadSandboxes,
         background: Background,
         packages: Packages,
     ) -> None:
@@ -66,6 +68,7 @@ class SandboxBuilder:
         self._spool = spool
         self._starting = starting
         self._memory_room = memory_room
+        self._dead_sandboxes = dead_sandboxes
         self._background = background
         self._packages = packages
 
@@ -82,6 +85,7 @@ class SandboxBuilder:
             starting=self._starting,
             memory_room=self._memory_room,
             background=self._background,
+            dead_sandboxes=self._dead_sandboxes,
             find_environment=find,
             egress_gateway=self._egress.egress_gateway(row, find),
             flushes=Flushes(

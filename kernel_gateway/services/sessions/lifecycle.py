@@ -1,7 +1,8 @@
 """How sessions begin and end in this process. `Sessions` holds the verbs; timers, sweep and adoption call this too.
 
 A session ends once: the first call gives the reason, all others wait for the same end. Its order: refuse new work, give
-what runs a short time to stop, save the files, remove the sandbox, write the row.
+what runs a short time to stop, kill what is left, save the files, write the row. What the sandbox still holds of the
+host is removed afterwards (`DeadSandboxes`).
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ class Lifecycle:
         await self._stop_starting(live)
         await self._let_running_stop(live)
         await live.sandbox.give_up()
-        # The worker ends after the sandbox: what it runs dies with the sandbox, and it stores how.
+        # The worker ends after what runs in the sandbox: it stores how that ended.
         await self._stop_worker(live)
         await live.late.close()
         self._finished.finish(live.id)
@@ -137,7 +138,11 @@ class Lifecycle:
         await refusals
         # Marked on disk before the row says that the session has ended: after a crash the next start saves it.
         self._notebooks.expect(live.id)
-        row = await self._store_end(live, ending)
+        try:
+            row = await self._store_end(live, ending)
+        finally:
+            # Not before: a start after a crash takes a session without an end up, with the files of its whole sandbox.
+            live.sandbox.remove()
         # Registered until its row is final: a start on the same workspace, and the sweep, see one or the other.
         self._registry.remove(live)
         await self._forget_uploads(live.id)
@@ -174,7 +179,7 @@ class Lifecycle:
             log.info("execution_outlives_session", session=live.id, execution=job.row.id)
 
     async def _stop_worker(self, live: LiveSession) -> None:
-        """The sandbox is gone, so what ran has died by now; what the worker has not stored in time is stored here."""
+        """What ran has died with all that is in the sandbox; what the worker has not stored in time is stored here."""
         job, task = live.running, live.worker_task
         if job is not None:
             notice = self._background.spawn(job.wait(), f"notice of {job.row.id}")

@@ -13,7 +13,7 @@ from kernel_gateway.storage.sessions import SessionRow
 
 
 class Registry:
-    """A session is here from before its row is written until after its sandbox is removed."""
+    """A session is here from before its row is written until its end is; then its sandbox is a dead one."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -17,6 +17,7 @@ import msgspec
 import structlog
 
 from kernel_gateway.errors import SandboxUnavailable, SessionTerminated, translate
+from kernel_gateway.services.admission.dead_sandboxes import DeadSandboxes
 from kernel_gateway.services.admission.fair_shares import FairShares
 from kernel_gateway.services.admission.memory_room import MemoryRoom
 from kernel_gateway.services.background import Background
@@ -97,6 +98,7 @@ class SessionSandbox:
         starting: FairShares,
         memory_room: MemoryRoom,
         background: Background,
+        dead_sandboxes: DeadSandboxes,
         find_environment: Find,
         egress_gateway: EgressGateway,
         flushes: Flushes,
@@ -116,7 +118,7 @@ class SessionSandbox:
         self._session_id, self._owner, self._workspace_id = row.id, row.principal_id, row.workspace_id
         self._settings, self._runtime, self._launcher = settings, runtime, launcher
         self._mirrors, self._spool = mirrors, spool
-        self._starting, self._memory_room = starting, memory_room
+        self._starting, self._memory_room, self._dead_sandboxes = starting, memory_room, dead_sandboxes
         self._background, self._find_environment, self._on_event = background, find_environment, on_event
         self._state, self._lock = SandboxState(), asyncio.Lock()
         self._info: SandboxInfo | None = None
@@ -252,11 +254,15 @@ class SessionSandbox:
                 await self._clear_away()
 
     async def give_up(self) -> None:
-        """The session ends: save its files, remove the sandbox, for good."""
+        """The session ends: nothing runs in the sandbox any more, its files are saved; `remove` removes the rest."""
         self._begin_closing()
         async with self._lock:
             await self._close()
             self._end_closing()
+
+    def remove(self) -> None:
+        """Once the session's end is on record: begin to remove what `give_up` has left; returns at once."""
+        self._dead_sandboxes.remove(self.id, self._owner)
 
     async def detach(self) -> None:
         """The service ends and the sandbox stays: save what can be saved by now, close our side."""
@@ -408,6 +414,7 @@ class SessionSandbox:
     async def _clear_away(self) -> None:
         """Under the lock: save the files of a sandbox that is gone, and remove the rest of it."""
         await self._close()
+        await self._destroy()
         if self._state.now is State.LOST:
             self._state.move(State.ABSENT)
 
@@ -417,6 +424,9 @@ class SessionSandbox:
         await self.egress_gateway.aclose()
         await self.meter.measure()
         kernel, mirror, workspace_ready = self.kernel, self.mirror, self.workspace_ready
+        if kernel is not None:
+            await kernel.aclose()
+        killed = await self._kill()  # before the files are saved: what is saved is what there was at the end
         if mirror is not None:
             if workspace_ready:  # else nothing has run in it: the store has all, and the sandbox a part
                 await self._save(mirror)
@@ -427,9 +437,8 @@ class SessionSandbox:
         self.meter.end_sandbox()
         if mirror is not None:
             await mirror.aclose()
-        if kernel is not None:
-            await kernel.aclose()
-        await self._destroy()
+        if not killed:
+            await self._destroy()
 
     async def _stop_restore(self) -> None:
         restore, self._restore = self._restore, None
@@ -455,6 +464,16 @@ class SessionSandbox:
         except (WorkspaceSyncError, OSError, TimeoutError) as error:
             log.error("workspace_not_saved", session=self._session_id, error=str(error))
             self.unsaved = f"the last changes of the workspace are lost: {why}; and on this host: {error}"
+
+    async def _kill(self) -> bool:
+        """Have nothing of it run any more; else all of it is to go as soon as its files are saved."""
+        try:
+            async with asyncio.timeout(DESTROY_SECONDS):
+                await self._runtime.kill(self.id)
+        except (KernelsError, TimeoutError) as error:
+            log.error("sandbox_not_killed", session=self._session_id, sandbox=self.id, error=str(error))
+            return False
+        return True
 
     async def _destroy(self) -> None:
         """Remove every trace; what resists is left to the next launch, or to the sweep once the session has ended."""

@@ -29,6 +29,7 @@ from kernel_gateway.errors import (
     translated,
 )
 from kernel_gateway.identity.principal import Principal
+from kernel_gateway.services.admission.dead_sandboxes import DeadSandboxes
 from kernel_gateway.services.admission.disk_room import DiskRoom
 from kernel_gateway.services.admission.memory_room import MemoryRoom
 from kernel_gateway.services.admission.readiness import Readiness
@@ -77,6 +78,7 @@ class Sessions:
         readiness: Readiness,
         disk_room: DiskRoom,
         memory_room: MemoryRoom,
+        dead_sandboxes: DeadSandboxes,
         background: Background,
         registry: Registry,
         builder: SessionBuilder,
@@ -92,6 +94,7 @@ class Sessions:
         self._readiness = readiness
         self._disk_room = disk_room
         self._memory_room = memory_room
+        self._dead_sandboxes = dead_sandboxes
         self._background = background
         self._registry = registry
         self._builder = builder
@@ -278,7 +281,7 @@ class Sessions:
                 if live.sandbox.spare is None:
                     await promise.enter_async_context(self._memory_room.start())
                     live.sandbox.promised = True
-                await self._database.run(lambda connection: self._reserve(connection, live, workspace_id, chosen))
+                await self._take_place(live, workspace_id, chosen)
                 live.stored = True
             except BaseException as error:
                 spare, live.sandbox.spare = live.sandbox.spare, None
@@ -319,6 +322,18 @@ class Sessions:
         else:
             await asyncio.shield(spare.discard())
 
+    async def _take_place(self, live: LiveSession, workspace_id: str | None, chosen: Chosen) -> None:
+        """Raises what `_reserve` does; a place that a session has just left is waited for."""
+        give_up = self._clock.now() + self._settings.start_deadline_seconds
+        while True:
+            try:
+                return await self._database.run(
+                    lambda connection: self._reserve(connection, live, workspace_id, chosen)
+                )
+            except SessionLimit:
+                if self._clock.now() > give_up or not await self._dead_sandboxes.wait_for_one():
+                    raise
+
     def _reserve(self, connection: Connection, live: LiveSession, workspace_id: str | None, chosen: Chosen) -> None:
         """Take one of the live sessions and the workspace, and hold the environment, in one transaction."""
         row = live.row
@@ -342,9 +357,10 @@ class Sessions:
         if disabled:  # since this call was let in
             raise Unauthorized
         own = quota or self._settings.own_sessions
-        if sessions.count_live(connection) >= most:
+        dead, own_dead = self._dead_sandboxes.count(), self._dead_sandboxes.count(principal_id)
+        if sessions.count_live(connection) + dead >= most:
             raise SessionLimit(f"{most:,} sessions are live, which is the most", retry_after_seconds=RETRY_SECONDS)
-        if own < most and sessions.count_live(connection, principal_id) >= own:
+        if own < most and sessions.count_live(connection, principal_id) + own_dead >= own:
             raise SessionLimit(
                 f"{own:,} of your sessions are live, which is the most that one principal may have: stop one first",
                 retry_after_seconds=RETRY_SECONDS,

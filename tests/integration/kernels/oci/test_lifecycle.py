@@ -18,6 +18,7 @@ from msgspec import structs
 
 from kernels.environment import Environment
 from kernels.errors import SandboxFailed, SandboxGone
+from kernels.oci import idle_memory
 from kernels.oci.runtime import OciRuntime
 from kernels.sandbox import RuntimeSettings, SandboxSpec
 from tests import control_groups
@@ -36,6 +37,10 @@ def traces(settings: RuntimeSettings, sandbox_id: str) -> list[str]:
     ]
     claims = [str(path) for path in (settings.run_directory / "uids").glob("[0-9]*") if sandbox_id in path.read_text()]
     return mounts + groups + files + claims
+
+
+def find_processes(sandbox_id: str) -> list[str]:
+    return [word for group in control_groups.find(sandbox_id) for word in (group / "cgroup.procs").read_text().split()]
 
 
 def test_destroy_leaves_nothing_and_can_be_repeated(in_sandboxes: Callable[[Test], None]) -> None:
@@ -66,6 +71,52 @@ def test_a_killed_sandbox_is_noticed_and_removed(in_sandboxes: Callable[[Test], 
                 await asyncio.sleep(0.05)
         await sandboxes.runtime.destroy(info.sandbox_id)
         assert traces(sandboxes.runtime.settings, info.sandbox_id) == []
+
+    in_sandboxes(test)
+
+
+def test_what_is_killed_runs_no_more_and_keeps_its_files_until_it_is_destroyed(
+    in_sandboxes: Callable[[Test], None],
+) -> None:
+    async def test(sandboxes: Sandboxes) -> None:
+        runtime, info = sandboxes.runtime, await sandboxes.create()
+        loop = "while :; do echo x >> /workspace/ticks; done"
+        await sandboxes.run(info, f"setsid sh -c '{loop}' >/dev/null 2>&1 & until [ -s /workspace/ticks ]; do :; done")
+        await runtime.kill(info.sandbox_id)
+        async with asyncio.timeout(120):
+            while await runtime.running(info.sandbox_id) or find_processes(info.sandbox_id):
+                await asyncio.sleep(0.01)
+        ticks = Path(info.workspace_directory) / "ticks"
+        size = ticks.stat().st_size
+        await runtime.kill(info.sandbox_id)
+        await asyncio.sleep(0.1)
+        assert ticks.stat().st_size == size > 0
+        assert [one.sandbox_id for one in await runtime.list()] == [info.sandbox_id]
+        await runtime.destroy(info.sandbox_id)
+        await runtime.kill(info.sandbox_id)
+        assert traces(runtime.settings, info.sandbox_id) == []
+
+    in_sandboxes(test)
+
+
+def test_what_is_stopped_is_killed_without_running_again(in_sandboxes: Callable[[Test], None]) -> None:
+    async def test(sandboxes: Sandboxes) -> None:
+        runtime, info = sandboxes.runtime, await sandboxes.create()
+        loop = "while :; do echo x >> /workspace/ticks; done"
+        await sandboxes.run(info, f"setsid sh -c '{loop}' >/dev/null 2>&1 & until [ -s /workspace/ticks ]; do :; done")
+        freezer = runtime.cgroups.freezer(info.sandbox_id)
+        assert freezer is not None
+        idle_memory._set_frozen(freezer, frozen=True)
+        ticks = Path(info.workspace_directory) / "ticks"
+        size = ticks.stat().st_size
+        await runtime.kill(info.sandbox_id)
+        async with asyncio.timeout(120):
+            while await runtime.running(info.sandbox_id):
+                await asyncio.sleep(0.01)
+        # The write that it had been stopped in ends; the loop does not go on.
+        assert ticks.stat().st_size <= size + 2
+        await runtime.destroy(info.sandbox_id)
+        assert traces(runtime.settings, info.sandbox_id) == []
 
     in_sandboxes(test)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from pathlib import Path
 
 import pytest
 
 from kernels.errors import SandboxFailed, SandboxGone
+from kernels.oci import cgroups
 from kernels.oci.cgroups import Cgroups
 
 V1 = """\
@@ -100,6 +102,26 @@ def test_a_missing_controller_is_named(tmp_path: Path) -> None:
     lines = [line for line in V1.format(root=tmp_path).splitlines() if "pids" not in line]
     own = "\n".join(line for line in V1_OWN.splitlines() if "pids" not in line)
     assert Cgroups("t", mounts="\n".join(lines), own=own).missing_controllers() == ["pids"]
+
+
+def test_v2_kills_a_whole_group_at_once(tmp_path: Path) -> None:
+    groups = Cgroups("sandcell-t", mounts=V2.format(root=tmp_path), own=V2_OWN)
+    file = tmp_path / "system.slice/sandcell-t/a/cgroup.kill"
+    write(file, "")
+    groups.kill("a")
+    assert file.read_text() == "1"
+    groups.kill("of none")
+
+
+def test_what_starts_processes_faster_than_they_can_be_killed_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups = Cgroups("sandcell-t", mounts=V1.format(root=tmp_path), own=V1_OWN)
+    write(tmp_path / "pids/box/1/sandcell-t/a/cgroup.procs", "")
+    never = itertools.count(2**30)  # numbers that no process has
+    monkeypatch.setattr(cgroups, "_processes", lambda _group: {next(never)})
+    with pytest.raises(OSError, match="faster"):
+        groups.kill("a")
 
 
 def test_counters_of_a_group_that_is_gone(tmp_path: Path) -> None:

@@ -1,0 +1,81 @@
+"""Sandboxes of ended sessions: nothing runs in them, and what they still hold of the host is being removed.
+
+A caller who stops a session waits for its end, not for this. Until it is done they count as sessions do, since they
+hold a disk, mounts, control groups and a range of users. Those of a process that was killed belong to nobody, and the
+next start removes them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import structlog
+
+from kernels.cancelling import cancel_all
+from kernels.errors import KernelsError
+from kernels.sandbox import SandboxRuntime
+
+REMOVALS_AT_ONCE: Final = 4
+DESTROY_SECONDS: Final = 60.0
+CLOSE_SECONDS: Final = 180.0
+log = structlog.get_logger(__name__)
+
+
+class DeadSandboxes:
+    """`in` says whether a sandbox is still to be removed here. What resists is tried again by `retry`."""
+
+    def __init__(self, runtime: SandboxRuntime) -> None:
+        self._runtime = runtime
+        self._owners: dict[str, str] = {}
+        self._removing: dict[str, asyncio.Task[None]] = {}
+        self._turns = asyncio.Semaphore(REMOVALS_AT_ONCE)
+
+    def __contains__(self, sandbox_id: str) -> bool:
+        return sandbox_id in self._owners
+
+    def count(self, principal_id: str | None = None) -> int:
+        """How many there are, or how many sessions of this principal have left. Any thread may ask."""
+        owners = list(self._owners.values())
+        return len(owners) if principal_id is None else owners.count(principal_id)
+
+    def remove(self, sandbox_id: str, principal_id: str) -> None:
+        """Begin to remove what is left of a sandbox; returns at once."""
+        self._owners[sandbox_id] = principal_id
+        if sandbox_id not in self._removing:
+            removing = asyncio.create_task(self._remove(sandbox_id), name=f"removal of sandbox {sandbox_id}")
+            self._removing[sandbox_id] = removing
+            removing.add_done_callback(lambda _done: self._removing.pop(sandbox_id, None))
+
+    def retry(self) -> None:
+        """Called by the sweep: begin again with those that could not be removed."""
+        for sandbox_id, principal_id in list(self._owners.items()):
+            self.remove(sandbox_id, principal_id)
+
+    async def wait_for_one(self) -> bool:
+        """Wait until a removal under way has ended; false when none is."""
+        removing = list(self._removing.values())
+        if removing:
+            # Each has a deadline.
+            await asyncio.wait(removing, return_when=asyncio.FIRST_COMPLETED)
+        return bool(removing)
+
+    async def aclose(self) -> None:
+        """The service ends: wait for the removals that are under way. What is left then is the next start's."""
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                while await self.wait_for_one():
+                    pass
+        except TimeoutError:
+            log.error("sandboxes_not_destroyed", sandboxes=len(self._removing))
+            await cancel_all(self._removing.values())
+
+    async def _remove(self, sandbox_id: str) -> None:
+        async with self._turns:
+            try:
+                async with asyncio.timeout(DESTROY_SECONDS):
+                    await self._runtime.destroy(sandbox_id)
+            except (KernelsError, OSError, TimeoutError) as error:
+                log.error("sandbox_not_destroyed", sandbox=sandbox_id, error=str(error))
+            else:
+                del self._owners[sandbox_id]
