@@ -21,14 +21,15 @@ from kernel_gateway.faces import agent_engine, agentcore, e2b, jupyter, librecha
 from kernel_gateway.faces.connections import Server
 from kernel_gateway.faces.misdirected import OwnHosts
 from kernel_gateway.hosts import Hosts
-from kernel_gateway.server import doctor, sandboxes, welcome
+from kernel_gateway.server import doctor, sandboxes, store_claim, welcome
 from kernel_gateway.server.tls import Certificate
 from kernel_gateway.server.welcome import Starter
 from kernel_gateway.services.composition import Services
 from kernel_gateway.settings import Settings
 from kernels.launcher.client import LauncherRuntime
 from kernels.sandbox import Finding, SandboxRuntime
-from workspace_sync import open_store
+from workspace_sync import ObjectStore
+from workspace_sync.stores.claimed import ClaimedStore
 
 log = structlog.get_logger(__name__)
 FACES = (agentcore, agent_engine, e2b, jupyter, librechat, mcp)
@@ -46,8 +47,9 @@ async def run(
     changes nothing that the launcher has agreed to.
     """
     stop = _stop_signal()
-    looking = await _require_store(settings, runtime)
-    async with _services(settings, environments, runtime) as services:
+    store = store_claim.open_claimed(settings)
+    looking = await _require_store(settings, store, runtime)
+    async with store_claim.held(store), _services(settings, environments, runtime, store) as services:
         server = _make_server(build_application(services), services, settings)
         server.add_sockets(sockets)
         port = sockets[0].getsockname()[1]
@@ -72,12 +74,12 @@ async def _wait(stop: asyncio.Event, runtime: LauncherRuntime) -> None:
         each.cancel()
 
 
-async def _require_store(settings: Settings, runtime: SandboxRuntime) -> asyncio.Task[Finding]:
+async def _require_store(settings: Settings, store: ClaimedStore, runtime: SandboxRuntime) -> asyncio.Task[Finding]:
     """Refuse a store that no session could use; where the answer takes long, go on and give what looks.
 
     Sandboxes that an earlier process left are taken up all the same: what they write waits here for the store.
     """
-    looking = asyncio.create_task(asyncio.to_thread(doctor.store, settings))
+    looking = asyncio.create_task(asyncio.to_thread(doctor.store, settings, store.renew))
     await asyncio.wait([looking], timeout=_STORE_SECONDS)
     if looking.done():
         finding = looking.result()
@@ -102,9 +104,10 @@ def build_application(services: Services) -> tornado.web.Application:
 
 
 @contextlib.asynccontextmanager
-async def _services(settings: Settings, environments: str, runtime: LauncherRuntime) -> AsyncIterator[Services]:
+async def _services(
+    settings: Settings, environments: str, runtime: LauncherRuntime, store: ObjectStore
+) -> AsyncIterator[Services]:
     """Everything behind the faces, open; closed whatever happens."""
-    store = open_store(settings.store_url)
     installed = sandboxes.make_catalogue(settings, environments)
     roles = sandboxes.read_roles(settings, environments)
     services = await Services.open(

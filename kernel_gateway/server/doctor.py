@@ -10,7 +10,7 @@ import re
 import secrets
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from kernel_gateway.errors import SettingInvalid
@@ -207,14 +207,18 @@ def _plain_url(settings: Settings) -> str:
     return settings.store_url.partition("?")[0]
 
 
-def store(settings: Settings) -> Finding:
-    """Whether the store lets us write, read, list and delete. One that is away stops no start: sessions wait for it."""
+def store(settings: Settings, claim: Callable[[], None] = lambda: None) -> Finding:
+    """Whether the store lets us write, read, list and delete. One that is away stops no start: sessions wait for it.
+
+    What is to use it from now on then makes its `claim`.
+    """
     try:
         opened = open_store(settings.store_url, answer_seconds=_ANSWER_SECONDS)
         try:
             advice = opened.check()
         finally:
             opened.close()
+        claim()
     except (BadStoreUrl, StoreRefused) as error:
         remedy = "mend it before a session starts: its files could not be kept"
         return Finding("store", ok=False, detail=str(error), remedy=remedy)

@@ -1,0 +1,175 @@
+"""The trial: load, kills, and then the verdict on all that was acknowledged meanwhile."""
+
+from __future__ import annotations
+
+import random
+import re
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.kill_trial.callers import Caller, Load, Worker
+from tests.kill_trial.cells import Cell
+from tests.kill_trial.kills import Kills
+from tests.running_service import RunningService
+
+RUNNING_SURVIVES = False
+"""Whether code that runs when the service dies goes on as the same execution; else it may end as `died`, with the cause
+`gateway_restart` and a part of its output."""
+PAGE = 100
+NUMBER = re.compile(r"# cell (\d+)\n")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How hard it is tried: kills, sessions, and the longest pause between two kills."""
+
+    seed: int
+    kills: int
+    sessions: int = 8
+    pause_seconds: float = 4.0
+
+
+@dataclass
+class Verdict:
+    """What was seen, and `findings`: what should not have been."""
+
+    plan: Plan
+    kills: dict[str, int]
+    seconds: float = 0
+    seen: Counter[str] = field(default_factory=Counter)
+    findings: list[str] = field(default_factory=list)
+
+    def table(self) -> str:
+        """One row for what was done, one for each thing that was counted."""
+        done = ", ".join(f"{kind} {count}" for kind, count in self.kills.items())
+        rows = {
+            "seed": self.plan.seed,
+            "sessions": self.plan.sessions,
+            "kills": f"{sum(self.kills.values())} ({done})",
+            "seconds": f"{self.seconds:.0f}",
+            **dict(sorted(self.seen.items())),
+            "findings": len(self.findings),
+        }
+        return "\n".join(f"| {name} | {value} |" for name, value in rows.items())
+
+
+def run_trial(service: RunningService, plan: Plan) -> Verdict:
+    """Load the service, harm it as often as planned, and look at everything afterwards."""
+    began, stop, chance = time.monotonic(), threading.Event(), random.Random(plan.seed)
+    workers = [Worker(service, number, plan.seed, stop) for number in range(plan.sessions)]
+    kills = Kills(service, chance)
+    try:
+        for worker in workers:
+            worker.start()
+        for _ in range(plan.kills):
+            time.sleep(chance.uniform(0, plan.pause_seconds))
+            kills.one()
+        kills.revive()
+    finally:
+        stop.set()
+        for worker in workers:
+            if worker.ident is not None:
+                worker.join()
+    verdict = Verdict(plan, kills.counts)
+    with_caller = Caller(service)
+    for worker in workers:
+        _judge(with_caller, worker, verdict)
+        worker.close()
+    with_caller.close()
+    verdict.seconds = time.monotonic() - began
+    return verdict
+
+
+def _judge(caller: Caller, worker: Worker, verdict: Verdict) -> None:
+    load = worker.load
+    found = [*load.findings]
+    token, agree, *noted = _split_report(worker.report())
+    rows = _list_rows(caller, load)
+    if token != load.token or agree != "True":
+        found.append(f"the kernel says {token!r}, {agree!r}")
+    found += [f"cell {number} ran {count} times" for number, count in Counter(noted).items() if count > 1]
+    if (generation := caller.get(f"/v1/sessions/{load.session_id}")["generation"]) != 1:
+        found.append(f"the kernel was replaced: generation {generation}")
+    for number, cell in load.cells.items():
+        found += _judge_cell(load, cell, rows.get(number, []), str(number) in noted, verdict.seen)
+    found += _judge_files(caller, load, verdict.seen)
+    found += _judge_notebook(caller, load, rows)
+    verdict.findings += [f"session {load.number}: {each}" for each in found]
+
+
+def _split_report(words: list[str]) -> list[str]:
+    """The token has blanks."""
+    return [" ".join(words[:3]), *words[3:]] if len(words) > 3 else [" ".join(words), ""]
+
+
+def _list_rows(caller: Caller, load: Load) -> dict[int, list[dict[str, Any]]]:
+    """The executions of the session's record, by the number of their cell."""
+    rows: dict[int, list[dict[str, Any]]] = {}
+    cursor = ""
+    while True:
+        more = f"&cursor={cursor}" if cursor else ""
+        page = caller.get(f"/v1/sessions/{load.session_id}/executions?limit={PAGE}{more}")
+        for row in page["items"]:
+            if number := NUMBER.match(row["code"]):
+                rows.setdefault(int(number[1]), []).append(row)
+        cursor = page.get("next_cursor")
+        if not cursor:
+            return rows
+
+
+def _judge_cell(load: Load, cell: Cell, rows: list[dict[str, Any]], ran: bool, seen: Counter[str]) -> list[str]:
+    number = cell.number
+    told = load.told.get(number)
+    attached = number in load.attached
+    if not rows and told is None and number not in load.begun:
+        seen["cells that were never acknowledged"] += 1
+        return [f"cell {number} ran and is on no record"] if ran else []
+    if len(rows) != 1:
+        return [f"cell {number} is on record {len(rows)} times"]
+    row = rows[0]
+    seen[f"{'attached cells' if attached else 'cells'} {row['status']}"] += 1
+    found = [] if told is None or told["status"] == row["status"] else [f"cell {number} was {told['status']} before"]
+    for each in filter(None, (row, told)):
+        if each["status"] == "ok" and cell.is_whole(each["stdout"]) and ran:
+            continue
+        if not RUNNING_SURVIVES and _is_cut_off(each) and cell.is_begun(each["stdout"]):
+            continue
+        cause = (each["death"] or {}).get("cause")
+        output = f"{len(each['stdout'])} of {len(cell.stdout)} characters"
+        found.append(f"cell {number} is {each['status']} ({cause}), ran: {ran}, with {output}")
+    return found
+
+
+def _is_cut_off(row: dict[str, Any]) -> bool:
+    return row["status"] == "died" and row["death"]["cause"] == "gateway_restart"
+
+
+def _judge_files(caller: Caller, load: Load, seen: Counter[str]) -> list[str]:
+    files = f"/v1/sessions/{load.session_id}/files"
+    found = []
+    for name, data in load.uploads.items():
+        seen["uploads acknowledged"] += 1
+        answer = caller.ask("GET", f"{files}/{name}")
+        if answer.content != data:
+            found.append(f"{name}: {answer.status_code}, {len(answer.content)} of {len(data)} bytes")
+    noted = Counter(caller.ask("GET", f"{files}/commands.txt").text.split()) if load.commands else Counter()
+    for number, answered in load.commands.items():
+        seen["commands answered" if answered else "commands cut off"] += 1
+        if (count := noted[str(number)]) > 1 or (answered and count != 1):
+            found.append(f"command {number} ran {count} times")
+    return found
+
+
+def _judge_notebook(caller: Caller, load: Load, rows: dict[int, list[dict[str, Any]]]) -> list[str]:
+    """Each execution is one cell of the notebook."""
+    notebook = caller.get(f"/v1/sessions/{load.session_id}/notebook")
+    written = Counter(
+        NUMBER.match(source)[1]  # type: ignore[index]
+        for cell in notebook["cells"]
+        if cell["cell_type"] == "code" and NUMBER.match(source := "".join(cell["source"]))
+    )
+    return [f"cell {number} is in the notebook {written[str(number)]} times" for number in rows
+            if written[str(number)] != 1]  # fmt: skip
