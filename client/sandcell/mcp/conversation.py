@@ -28,6 +28,11 @@ SILENT_SECONDS: Final = 5.0
 LONGEST_PROGRESS: Final = 500
 """The message of a progress notification, in characters: the last line that was printed."""
 LINKS_SINCE: Final = "2025-06-18"
+KEY: Final = "sandcell/idempotency-key"
+"""In a call's `_meta`: a name of the caller's own for what it runs, which the same call finds again."""
+EXECUTION: Final = "sandcell/execution"
+"""In a result's `_meta`: where all that came of the code is on record."""
+MOST_KEY_CHARACTERS: Final = 200
 INSTRUCTIONS: Final = (
     "Sandcell runs Python and shell commands in a sandbox that keeps variables, packages and files from call to call. "
     "The session `default` starts at the first call. Each tool's description says what its sandbox can reach and use. "
@@ -156,14 +161,15 @@ class Conversation:
         try:
             async with progress.reporting() if progress is not None else contextlib.nullcontext():
                 on_progress = progress.note if progress is not None else None
-                result = await self.toolbox.call(name, arguments, on_progress)
+                result = await self.toolbox.call(name, arguments, on_progress, _find_key(request.params))
         except NotFound as error:
             raise RpcError(messages.INVALID_PARAMS, error.message) from None
         return self._make_tool_result(result)
 
     def _make_tool_result(self, result: ToolResult) -> dict[str, Any]:
         shown = [each for each in result.contents if self.protocol >= LINKS_SINCE or not isinstance(each, Link)]
-        return {"content": [make_block(each) for each in shown], "isError": result.is_error}
+        about = {"_meta": {EXECUTION: result.address}} if result.address else {}
+        return {"content": [make_block(each) for each in shown], "isError": result.is_error, **about}
 
     async def _list_resources(self, _request: Request, _send: Send) -> dict[str, Any]:
         links = await self.toolbox.list_resources()
@@ -207,6 +213,18 @@ def _find_progress_token(params: dict[str, Any]) -> Id | None:
     meta = params.get("_meta")
     token = meta.get("progressToken") if isinstance(meta, dict) else None
     return token if isinstance(token, str | int) and not isinstance(token, bool) else None
+
+
+def _find_key(params: dict[str, Any]) -> str | None:
+    meta = params.get("_meta")
+    key = meta.get(KEY) if isinstance(meta, dict) else None
+    if key is None:
+        return None
+    if isinstance(key, str) and 1 <= len(key) <= MOST_KEY_CHARACTERS and key.isascii() and key.isprintable():
+        return key
+    raise RpcError(
+        messages.INVALID_PARAMS, f"{KEY} is a string of 1 to {MOST_KEY_CHARACTERS} printable ASCII characters"
+    )
 
 
 class Progress:

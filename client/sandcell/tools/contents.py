@@ -34,10 +34,14 @@ Content = Text | Image | Link
 
 @dataclass(frozen=True)
 class ToolResult:
-    """The contents in order. `is_error`: it did not do what it was asked to; the text says why and what to do."""
+    """The contents in order. `is_error`: it did not do what it was asked to; the text says why and what to do.
+
+    `address`: where all that came of the code is on record, for programs; empty for tools that run none.
+    """
 
     contents: tuple[Content, ...]
     is_error: bool = False
+    address: str = ""
 
     @property
     def text(self) -> str:

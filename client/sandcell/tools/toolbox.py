@@ -8,6 +8,7 @@ import itertools
 import shlex
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from msgspec import UNSET, UnsetType
@@ -76,19 +77,26 @@ class Toolbox:
         return make_manifest(await self.get_environment(), self.backend.most_seconds, self.output_bytes)
 
     async def call(
-        self, name: str, arguments: dict[str, Any] | None = None, on_progress: OnProgress | None = None
+        self,
+        name: str,
+        arguments: dict[str, Any] | None = None,
+        on_progress: OnProgress | None = None,
+        idempotency_key: str | None = None,
     ) -> ToolResult:
         """Carry out a call. What goes wrong is a result that says so; only an unknown tool raises NotFound.
 
-        When it is cancelled, the code or the command that it runs is stopped.
+        When it is cancelled, the code or the command that it runs is stopped. A call of `run_python` that repeats an
+        `idempotency_key` runs nothing again: it gets what came of the first one, in the same session.
         """
         tool = definitions.BY_NAME.get(name)
         if tool is None:
             raise NotFound(f"there is no tool {name!r}", code="unknown_tool")
+        if idempotency_key is not None and tool.arguments is not definitions.RunPython:
+            return make_text(f"{name} takes no idempotency key: only run_python does", is_error=True)
         try:
             parsed = definitions.parse_arguments(tool, arguments)
             if isinstance(parsed, definitions.RunPython):
-                return await self._run_python(parsed, on_progress)
+                return await self._run_python(parsed, on_progress, idempotency_key)
             carry_out: Callable[[Any], Awaitable[ToolResult]] = getattr(self, f"_{name}")
             return await carry_out(parsed)
         except SandcellError as error:
@@ -97,7 +105,7 @@ class Toolbox:
     async def execute(self, code: str, session: str = definitions.DEFAULT_SESSION) -> Execution:
         """Run code and return all that came of it, for programs that read it themselves; raises `SandcellError`."""
         submission = Submission(code, wait=False)
-        done, _ = await self._in_session(session, lambda found: self.backend.execute(found, submission, None))
+        done, _ = await self._in_session(session, lambda found: self.backend.execute(found, submission, None, None))
         return done
 
     async def aclose(self) -> None:
@@ -124,18 +132,21 @@ class Toolbox:
     def _limit(self, asked: int | UnsetType) -> int:
         return self.output_bytes if asked is UNSET else asked
 
-    async def _run_python(self, arguments: definitions.RunPython, on_progress: OnProgress | None) -> ToolResult:
+    async def _run_python(
+        self, arguments: definitions.RunPython, on_progress: OnProgress | None, key: str | None
+    ) -> ToolResult:
         submission = Submission(arguments.code, timeout_seconds=_seconds(arguments.timeout_seconds), wait=False)
         on_event = None if on_progress is None else _pass_on(on_progress)
         execution, note = await self._in_session(
-            arguments.session, lambda session_id: self.backend.execute(session_id, submission, on_event)
+            arguments.session, lambda session_id: self.backend.execute(session_id, submission, on_event, key)
         )
         before = self._generations.get(execution.session_id, execution.generation)
         self._generations[execution.session_id] = execution.generation
         if before != execution.generation:
             note = note or "[Python was restarted since the last call: earlier variables are gone]"
         rest = addresses.make_execution(execution.session_id, execution.id)
-        return _add_note(rendering.render_execution(execution, self._limit(arguments.max_output_bytes), rest), note)
+        shown = rendering.render_execution(execution, self._limit(arguments.max_output_bytes), rest)
+        return replace(_add_note(shown, note), address=rest)
 
     async def _run_shell(self, arguments: definitions.RunShell) -> ToolResult:
         seconds = _seconds(arguments.timeout_seconds)
@@ -284,7 +295,7 @@ def _pass_on(on_progress: OnProgress) -> Callable[[Event], None]:
 
 
 def _add_note(result: ToolResult, note: str) -> ToolResult:
-    return ToolResult((Text(note), *result.contents), result.is_error) if note else result
+    return replace(result, contents=(Text(note), *result.contents)) if note else result
 
 
 def _decode(arguments: definitions.WriteFile) -> bytes:

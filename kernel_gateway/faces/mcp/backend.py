@@ -59,10 +59,12 @@ class ServiceBackend:
         with translated():
             return await self._services.sessions.stop(self._principal, session_id)
 
-    async def execute(self, session_id: str, submission: Submission, on_event: OnEvent | None) -> Execution:
+    async def execute(
+        self, session_id: str, submission: Submission, on_event: OnEvent | None, key: str | None
+    ) -> Execution:
         """A caller that is cancelled while its code is being submitted leaves none behind that runs on."""
         executions = self._services.executions
-        work = executions.submit(self._principal, session_id, submission, face=FACE)
+        work = executions.submit(self._principal, session_id, submission, key, face=FACE)
         submitting = self._services.background.spawn(work, f"submit in {session_id}")
         try:
             with translated():

@@ -65,6 +65,13 @@ def test_jupyter_kernel_client(agents: Agents, said: Callable[..., dict[str, Any
         # A print may come in several messages, of which this client makes as many outputs.
         assert {(each["output_type"], each["name"]) for each in seen[step]["outputs"]} == {("stream", "stdout")}
         assert "".join(each["text"] for each in seen[step]["outputs"]) == "42\n"
+    assert "application/vnd.jupyter.widget-view+json" in seen["widget"]
+    assert seen["variables"] == {
+        "seen by code": "it's [1, {'a': 2}] 3\n",
+        "back": ["it's", [1, {"a": 2}]],
+        "made": {"x": [2, 4]},
+        "names": ["sent_frame", "sent_list", "sent_text"],
+    }
     assert agents.printed("print(agent)") == "41\n"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -10,11 +11,13 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.client_environments import make_command, read_report
+from tests.conformance.client_environments import make_command, read_report, run_script
 from tests.conformance.mcp import client_environments
 from tests.running_service import RunningService
 
 GUARD_SECONDS = 120
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "mcp.md"
+PROGRAM = re.compile(r"## A program\n\n```python\n(.*?)```\n\n```text\n(.*?)```", re.DOTALL)
 ENDS = ("sdk", "sdk_1")
 """Clients that end their sessions when they leave; those of others end when they have been idle."""
 CASES = [(name, transport) for name in client_environments.SCRIPTS for transport in ("http", "stdio")]
@@ -47,3 +50,16 @@ def test_everything_a_client_offers_works(
             while client.list_sessions(status="READY").items:
                 assert time.monotonic() < until, "the client has ended its session, and the sandboxes stay"
                 time.sleep(0.1)
+
+
+@pytest.mark.long  # it needs the client's environment
+@pytest.mark.timeout(900)
+def test_the_program_of_the_page_prints_what_it_says(
+    service: RunningService, environments_dir: Path, tmp_path: Path
+) -> None:
+    (found,) = PROGRAM.findall(PAGE.read_text())
+    (tmp_path / "program.py").write_text(found[0])
+    place = client_environments.installed("sdk", environments_dir.parent)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    variables = {"PATH": path, "SANDCELL_URL": service.url, "SANDCELL_TOKEN": service.token}
+    assert run_script(make_command(place, tmp_path / "program.py"), variables, tmp_path) == found[1]

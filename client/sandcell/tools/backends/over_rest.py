@@ -50,8 +50,10 @@ class RestBackend:
     async def stop_session(self, session_id: str) -> Session:
         return await self._client.stop_session(session_id)
 
-    async def execute(self, session_id: str, submission: Submission, on_event: OnEvent | None) -> Execution:
-        key = str(uuid.uuid4())
+    async def execute(
+        self, session_id: str, submission: Submission, on_event: OnEvent | None, key: str | None
+    ) -> Execution:
+        key = key or str(uuid.uuid4())
         seconds = submission.timeout_seconds
         try:
             if on_event is None:

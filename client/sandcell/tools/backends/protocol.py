@@ -43,8 +43,10 @@ class Backend(Protocol):
 
     async def stop_session(self, session_id: str) -> Session: ...
 
-    async def execute(self, session_id: str, submission: Submission, on_event: OnEvent | None) -> Execution:
-        """Run code to its end; when the caller is cancelled, the code is interrupted."""
+    async def execute(
+        self, session_id: str, submission: Submission, on_event: OnEvent | None, key: str | None
+    ) -> Execution:
+        """Run code to its end, once for an idempotency key; when the caller is cancelled, the code is interrupted."""
 
     async def get_execution(self, session_id: str, execution_id: str) -> Execution: ...
 

@@ -84,6 +84,14 @@ async def main() -> None:
             # The session takes one run at a time: this one comes after the one that was interrupted.
             assert (await asyncio.wait_for(call("run_python", code="'free'"), 60))[0] == "'free'"
 
+        async def key_of_ones_own() -> None:
+            """A call that is repeated with its key runs nothing again."""
+            for _ in range(2):
+                code, meta = "open('once', 'a').write('x')", {"sandcell/idempotency-key": "mine"}
+                result = await session.call_tool("run_python", {"code": code}, meta=meta)
+                assert result.content[0].text == "1"
+            assert (await call("read_file", path="once"))[0] == "x"
+
         async def cancel_by_message() -> None:
             from mcp import types
 
@@ -107,6 +115,7 @@ async def main() -> None:
         await steps.every_tool()
         await steps.row("progress", progress)
         await steps.row("cancelling", cancelling)
+        await steps.row("key", key_of_ones_own)
         await steps.row("resources", resources)
         report = {"client": f"mcp {version('mcp')}", "steps": steps.rows}
     print(json.dumps(report))

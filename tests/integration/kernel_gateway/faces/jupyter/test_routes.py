@@ -95,6 +95,12 @@ def test_the_id_of_a_kernel_is_not_the_clients_to_choose(owner: Face) -> None:
     assert "leave it out" in refused.json()["message"]
 
 
+def test_paths_of_the_service_are_nobodys(owner: Face) -> None:
+    """JupyterLab asks where a file of a traceback is on its server: there is none here, and nothing is made up."""
+    answer = owner.http.get("/api/resolvePath", params={"path": "/workspace/a.py", "kernel": owner.kernel_id})
+    assert (answer.status_code, answer.json()["reason"]) == (404, "unknown_route")
+
+
 def test_logos_are_pictures(owner: Face) -> None:
     resources = owner.http.get("/api/kernelspecs/python").json()["resources"]
     types = {path: owner.http.get(path).headers["Content-Type"] for path in resources.values()}

@@ -170,6 +170,34 @@ def test_a_cancelled_call_stops_what_it_runs(peer: Peer, tool: str, arguments: d
         assert time.monotonic() < until, "the command goes on"
 
 
+def test_what_a_cancelled_call_ran_is_found_by_the_callers_key(peer: Peer, service: RunningService) -> None:
+    code = "print('tick', flush=True); open('begun', 'a').write('x'); import time; time.sleep(600)"
+    call = {"name": "run_python", "arguments": {"code": code}, "_meta": {"sandcell/idempotency-key": "the caller's"}}
+    message = {"jsonrpc": "2.0", "id": "first", "method": "tools/call", "params": call}
+    running = threading.Thread(target=lambda: peer.post(message))
+    running.start()
+    until = time.monotonic() + GUARD_SECONDS
+    while "begun" not in peer.call("list_files"):
+        assert time.monotonic() < until
+    peer.post({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "first"}})
+    running.join(GUARD_SECONDS)
+    found = read(peer.ask("tools/call", call))[-1]["result"]
+    assert found["isError"] is True
+    assert found["content"][0]["text"] == "tick"
+    assert "KeyboardInterrupt" in found["content"][1]["text"]
+    assert peer.call("run_python", code="open('begun').read()") == "'x'", "it ran twice"
+    _, _, _, session_id, _, execution_id = found["_meta"]["sandcell/execution"].split("/")
+    with service.client() as client:
+        assert client.get_execution(session_id, execution_id).status == "interrupted"
+    other = call | {"arguments": {"code": "1"}}
+    assert "was used with another submission" in read(peer.ask("tools/call", other))[-1]["result"]["content"][0]["text"]
+    shell = call | {"name": "run_shell", "arguments": {"command": "true"}}
+    assert read(peer.ask("tools/call", shell))[-1]["result"]["isError"] is True
+    for key in ("", 1, "é", "x" * 201):
+        wrong = call | {"_meta": {"sandcell/idempotency-key": key}}
+        assert read(peer.ask("tools/call", wrong))[-1]["error"]["code"] == -32602
+
+
 def test_a_client_that_leaves_cancels_nothing(peer: Peer) -> None:
     message = {"name": "run_python", "arguments": {"code": "import time; time.sleep(1); left = 'done'"}}
     with pytest.raises(httpx.ReadTimeout):
