@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from benchmarks import (
     agentcore_files,
     agentcore_load,
     attach,
+    bounds,
+    bursts,
     cold_start,
     doors,
     egress,
@@ -41,6 +44,7 @@ from tests.running_service import RunningService
 BENCHMARKS = {
     "cold_start": cold_start.run,
     "warm_pool": warm_pool.run,
+    "bursts": bursts.run,
     "warm_execution": warm_execution.run,
     "execution": execution.run,
     "idle_memory": idle_memory.run,
@@ -90,6 +94,8 @@ def main() -> None:
                 print(f"{name}: {BENCHMARKS[name](service, data / 'environments', **{**short, **more})}", flush=True)
             finally:
                 service.stop()
+    if bounds.MISSED and not given.short:
+        sys.exit("\n".join(["bounds that this run has missed:", *bounds.MISSED]))
 
 
 def _read_more(given: argparse.Namespace) -> dict[str, Any]:

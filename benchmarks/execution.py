@@ -19,6 +19,7 @@ from pathlib import Path
 
 from benchmarks.attach_client import Server
 from benchmarks.attach_peer import KernelGateway
+from benchmarks.bounds import at_least, at_most
 from benchmarks.execution_client import WARM_UP, PlainRest
 from benchmarks.raw_kernel import RawKernel
 from benchmarks.warm_execution import KeptAlive, _connection_file
@@ -124,8 +125,8 @@ def _compare(loads: dict[str, Load]) -> str:
     cpu = statistics.median(rest.server) / statistics.median(websocket.server)
     said = ", ".join(load.describe(who) for who, load in loads.items())
     return (
-        f"{SESSIONS} sessions: {said}; of raw {share:.2f} (at least {LEAST_SHARE}),"
-        f" CPU {cpu:.2f} of jupyter-kernel-gateway's (at most {MOST_CPU})"
+        f"{SESSIONS} sessions: {said}; {at_least('share of raw', share, LEAST_SHARE)},"
+        f" {at_most('CPU against that of jupyter-kernel-gateway', cpu, MOST_CPU)}"
     )
 
 
@@ -147,7 +148,7 @@ def _latency(ours: Server, session: str, rounds: int) -> str:
     said = []
     for name, share, most in (("p50", 0.5, MOST_P50), ("p99", 0.99, MOST_P99)):
         one, other = (_percentile(each, share) for each in (raw, rest))
-        said.append(f"{name} raw {one * 1000:.2f} ms, REST {other * 1000:.2f}: {other / one:.2f} (at most {most})")
+        said.append(f"raw {one * 1000:.2f} ms, REST {other * 1000:.2f}: {at_most(name, other / one, most)}")
     return ", ".join(said)
 
 

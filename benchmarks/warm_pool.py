@@ -6,16 +6,21 @@ import asyncio
 import statistics
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import httpx
 
 from benchmarks import cold_start
+from benchmarks.bounds import at_most
 from kernels.oci import environments
 from kernels.oci.cgroups import Cgroups
 from tests.running_service import RunningService
 
-BURSTS = (20, 100)
+BURSTS = (20,)
+"""A hundred at once are `bursts`, beside others."""
+MOST_RATIO = 0.06
 FILL_SECONDS = 600.0
 SETTINGS = {
     "invocations_per_second": 10_000,
@@ -33,7 +38,7 @@ def run(_service: RunningService, environments_dir: Path, *, rounds: int = 12) -
     bursts = [_burst(environments_dir, size) for size in (BURSTS if rounds > 2 else (2,))]
     return (
         f"create to first result from a pool {warm * 1000:.0f} ms, bare runc and kernel {bare * 1000:.0f} ms (p50 of"
-        f" {rounds}); ratio {ratio:.3f} (at most 0.06); {'; '.join(bursts)}"
+        f" {rounds}); {at_most('ratio', ratio, MOST_RATIO)}; {'; '.join(bursts)}"
     )
 
 
@@ -59,15 +64,16 @@ def measure_burst(environments_dir: Path, size: int) -> list[float]:
     """Seconds from the request to the first result of each of so many sessions, which a pool has ready."""
     with _Warm(environments_dir, size) as service, service.http() as http:
         service.wait_full(http)
-        taken = asyncio.run(_create_at_once(service, size))
+        taken = asyncio.run(create_at_once(service.address, size))
         hits = http.get("/v1/environments/python").json()["pool"]["hits"]
     assert hits == size, f"{hits} of {size} came from the pool"
     return taken
 
 
-async def _create_at_once(service: _Warm, size: int) -> list[float]:
+async def create_at_once(address: Mapping[str, Any], size: int) -> list[float]:
+    """The same of the service at this address, whose sessions stay."""
     limits = httpx.Limits(max_connections=size, max_keepalive_connections=size)
-    async with httpx.AsyncClient(**service.address, limits=limits) as http:
+    async with httpx.AsyncClient(**address, limits=limits) as http:
         await asyncio.gather(*(http.get("/healthz") for _ in range(size)))  # connections are no part of it
         return await asyncio.gather(*(_create(http) for _ in range(size)))
 
@@ -102,9 +108,9 @@ class _Warm:
         self._directory.cleanup()
 
     @property
-    def address(self) -> dict[str, object]:
+    def address(self) -> dict[str, Any]:
         authorization = {"Authorization": f"Bearer {self._service.token}"}
-        return {"base_url": self._service.url, "headers": authorization, "timeout": 120}
+        return {"base_url": self._service.url, "headers": authorization, "timeout": 600}
 
     def http(self) -> httpx.Client:
         return httpx.Client(**self.address)

@@ -1,0 +1,75 @@
+"""A hundred sessions asked for at once, to the first result of each: from a pool, without one, jupyter-kernel-gateway.
+
+All three in one run, one after another; the peer's kernels are processes of this host, without a sandbox.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import httpx
+
+from benchmarks.attach_client import Client, Server
+from benchmarks.attach_peer import KernelGateway
+from benchmarks.bounds import at_most
+from benchmarks.warm_pool import SETTINGS, create_at_once, measure_burst
+from tests.running_service import RunningService
+
+SIZE = 100
+MOST_WARM, MOST_COLD = 0.015, 0.25
+
+
+def run(service: RunningService, environments_dir: Path, *, rounds: int = SIZE) -> str:
+    """A burst of so many; two rounds come with a burst of two."""
+    service.stop()
+    service.start(**SETTINGS)
+    address = {"base_url": service.url, "headers": {"Authorization": f"Bearer {service.token}"}, "timeout": 600}
+    cold = asyncio.run(create_at_once(address, rounds))
+    service.stop()
+    warm = measure_burst(environments_dir, rounds)
+    peer = _measure_peer(environments_dir, rounds)
+    said = ", ".join(
+        f"{who} {statistics.median(taken) * 1000:.0f} ms (the last {max(taken) * 1000:.0f})"
+        for who, taken in (("from a pool", warm), ("without one", cold), ("jupyter-kernel-gateway", peer))
+    )
+    ratios = [
+        at_most(f"{who}, against jupyter-kernel-gateway,", statistics.median(taken) / statistics.median(peer), most)
+        for who, taken, most in (("from a pool", warm, MOST_WARM), ("without one", cold, MOST_COLD))
+    ]
+    service.start()
+    return f"{rounds} at once, create to first result, median: {said}; {'; '.join(ratios)}"
+
+
+def _measure_peer(environments_dir: Path, size: int) -> list[float]:
+    with (
+        tempfile.TemporaryDirectory(prefix="scpeer", dir="/tmp") as home,
+        KernelGateway(environments_dir.parent, Path(home)) as peer,
+    ):
+        return asyncio.run(_start_kernels(Server(peer.url, peer.token, peer.pid), size))
+
+
+async def _start_kernels(server: Server, size: int) -> list[float]:
+    limits = httpx.Limits(max_connections=size, max_keepalive_connections=size)
+    async with httpx.AsyncClient(headers=server.headers, timeout=600, trust_env=False, limits=limits) as http:
+        await asyncio.gather(*(http.get(f"{server.url}/api/kernelspecs") for _ in range(size)))
+        kernels: list[str] = []
+        try:
+            return await asyncio.gather(*(_start_kernel(http, server, kernels) for _ in range(size)))
+        finally:
+            for kernel in kernels:
+                await http.delete(f"{server.url}/api/kernels/{kernel}")
+
+
+async def _start_kernel(http: httpx.AsyncClient, server: Server, kernels: list[str]) -> float:
+    started = time.perf_counter()
+    kernel = (await http.post(f"{server.url}/api/kernels", json={})).raise_for_status().json()["id"]
+    kernels.append(kernel)
+    client = await Client.attach(server, kernel, "v1")
+    await client.until_idle(await client.send("1 + 1"))
+    taken = time.perf_counter() - started
+    client.close()
+    return taken
