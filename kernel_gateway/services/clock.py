@@ -16,9 +16,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Clock(Protocol):
-    """Wall time in seconds since the epoch, and sleep on the same scale."""
+    """Wall time in seconds since the epoch, and sleep, which passes whatever the wall time is set to."""
 
     def now(self) -> float: ...
+
+    def stepped(self) -> float:
+        """By how many seconds the wall time was set forward, or back when negative, since this clock was made."""
 
     async def sleep(self, seconds: float) -> None: ...
 
@@ -26,11 +29,22 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's clock, in whole microseconds: a time is shown the same before and after it was stored."""
 
+    def __init__(self) -> None:
+        self._ahead = _compute_ahead()
+
     def now(self) -> float:
         return round(time.time(), 6)
 
+    def stepped(self) -> float:
+        return _compute_ahead() - self._ahead
+
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+
+def _compute_ahead() -> float:
+    """Wall time less what has passed since the host began; suspended time counts in both."""
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 @lru_cache(_MOST_SHOWN)

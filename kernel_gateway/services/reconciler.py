@@ -148,7 +148,7 @@ class Reconciler:
 
     async def _store_activity(self) -> None:
         """Write down who was active since the last time."""
-        active = [live for live in self._registry if live.last_activity > live.stored_activity]
+        active = [live for live in self._registry if live.last_activity != live.stored_activity]
 
         def store(connection: Connection) -> None:
             for live in active:

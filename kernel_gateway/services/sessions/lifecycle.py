@@ -91,6 +91,8 @@ class Lifecycle:
 
     async def check_time(self, live: LiveSession) -> float | None:
         """End the session if its time is over; else the seconds until it may be."""
+        if live.follow_clock():
+            await self._store_expiry(live)
         now, row = self._clock.now(), live.row
         if live.ending is not None:
             self.end(live, live.ending.reason, live.ending.detail)
@@ -106,6 +108,15 @@ class Lifecycle:
             else:
                 live.touch()
         return max(min(row.expires, live.idle_expires) - self._clock.now(), 0.0)
+
+    async def _store_expiry(self, live: LiveSession) -> None:
+        """The host's clock was set. What the database does not take now is what a restart begins with."""
+        expires, seconds = live.row.expires, live.row.timeout_seconds
+        log.warning("clock_was_set", session=live.id)
+        try:
+            await self._database.run(lambda c: sessions.set_expiry(c, live.id, expires, seconds))
+        except GatewayError as error:
+            log.error("expiry_not_stored", session=live.id, error=error.code)
 
     async def _watch_time(self, live: LiveSession) -> None:
         while (left := await self.check_time(live)) is not None:

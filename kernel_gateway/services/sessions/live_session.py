@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from kernel_gateway.services.sessions.worker import Worker
 
 MOST_TASKS = 1_000
+CLOCK_STEP_SECONDS = 5.0
+"""What the host's clock has to be set by for times to be shifted; what is less passes as time."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,7 @@ class LiveSession:
         self.lease: HeldLease | None = None
         self.lease_task: asyncio.Task[None] | None = None
         self._clock = clock
+        self._stepped = clock.stepped()
         self._queue: deque[Job] = deque()
         self._wake = asyncio.Event()
         self._in_use = 0
@@ -129,7 +132,21 @@ class LiveSession:
 
     def touch(self) -> None:
         """Work was done in it: its idle time begins again."""
+        self.follow_clock()
         self.last_activity = self._clock.now()
+
+    def follow_clock(self) -> bool:
+        """Shift its times by what the host's clock was set to, which is no time that has passed; says whether it was.
+
+        What has not been written to the database is its expiry.
+        """
+        step = self._clock.stepped() - self._stepped
+        if abs(step) < CLOCK_STEP_SECONDS:
+            return False
+        self._stepped += step
+        self.last_activity += step
+        self.row = replace(self.row, expires=self.row.expires + step)
+        return True
 
     @property
     def kept_resident(self) -> bool:

@@ -207,6 +207,7 @@ class Sessions:
         Counted from its start it lives no longer than any session may.
         """
         live = await self._registry.require(principal, session_id)
+        live.follow_clock()
         now, most = self._clock.now(), self._settings.session_timeout_max_seconds
         expires = now + _within("timeout", seconds, 0, most)
         if expires - live.row.created > most:
