@@ -15,7 +15,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_args
 from urllib.parse import urlsplit
 
 from kernel_gateway import endpoints
@@ -36,6 +36,8 @@ from kernels.environment import (
     Resources,
 )
 from kernels.guest.processors import count_there
+from sandcell.models.constraints import MOST_KEPT_MB
+from sandcell.models.sessions import KeepVariables
 
 MOST_BYTES = 1_000_000
 MOST_ENDPOINTS = 1_000
@@ -48,7 +50,7 @@ KEYS = (
     *("memory_warn_percent", "memory_guard_percent", "keep_variables", "keep_variables_mb"),
 )
 FIGURES = ("files", "blocks")
-KEEP_VARIABLES = ("off", "on_idle")
+KEEP_VARIABLES: tuple[str, ...] = get_args(KeepVariables)
 WARM_KEYS = ("least", "most")
 MOST_WARM = 1_000
 ENDPOINT_KEYS = ("host", "port", "methods", "path_prefix")
@@ -356,7 +358,7 @@ def _read_environment(name: str, values: Any, settings: Settings, source: str, p
             one.take_in_range(rows["memory_guard_percent"], settings.memory_guard_percent),
         ),
         keep_variables=one.take_one_of("keep_variables", KEEP_VARIABLES, KEEP_VARIABLES[0]),
-        keep_variables_mb=one.take_count("keep_variables_mb", 1, 10_240) if "keep_variables_mb" in one else 100,
+        keep_variables_mb=one.take_count("keep_variables_mb", 1, MOST_KEPT_MB) if "keep_variables_mb" in one else 100,
     )
 
 

@@ -120,8 +120,8 @@ class Environment:
     `image` names the built image; `runtime` the OCI runtime, empty for the service's own; `variables` are what the
     image sets in the environment of its programs. `figures` says how plots are shown to programs that take text: as
     `files` or as image `blocks`. `pool` says how many sandboxes are started before a session asks for one.
-    `memory_levels` say what happens before memory runs out. With `keep_variables` `on_idle` variables outlive a kernel
-    that dies, as far as they need no more than `keep_variables_mb`.
+    `memory_levels` say what happens before memory runs out. With `keep_variables` `on_idle` or `each` variables
+    outlive a kernel that dies, as far as they need no more than `keep_variables_mb`.
     """
 
     name: str

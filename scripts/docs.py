@@ -345,7 +345,16 @@ def missing_table() -> str:
     return rows("what | why", data_image.missing_lines())
 
 
+def kept_table() -> str:
+    """What of each kind of object survives the death of a kernel; a test holds each line."""
+    words = {"restored": "yes", "copied": "yes, `copied`"}
+    kinds = tomllib.loads((REPOSITORY / "docs" / "kept_variables.toml").read_text())["kinds"]
+    lines = ((each["kind"], words.get(each.get("outcome", "restored"), "no")) for each in kinds)
+    return rows("kind of object | comes back", lines)
+
+
 TABLES = {
+    "kept-kinds": kept_table,
     "commands": command_table,
     "settings": setting_table,
     "routes": route_table,

@@ -13,6 +13,7 @@ import shutil
 import ssl
 import sys
 import tempfile
+import time
 import uuid
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -124,11 +125,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if _one_of_several(session):
         return
     leftovers.forget_namespaces(session.stash[leftovers.BEFORE])
+    ended = time.monotonic()
     left = leftovers.since(session.stash[leftovers.BEFORE])
     if getattr(session.config, "cache", None) is not None:
         session.config.cache.set("sandcell/left_behind", [str(each) for each in left])  # for scripts/retest
     if left:
-        print("\nleft behind by the tests:", *left, sep="\n  ")
+        waited = f"{time.monotonic() - ended:.0f} s after the last test, which the run's time has and no test's"
+        beside = "by the tests, or of another run that goes on beside this one"
+        print(f"\nleft behind {beside}, {waited}:", *left, sep="\n  ")
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 

@@ -19,6 +19,7 @@ from sandcell.event_stream import EventParser
 from sandcell.files import replacing
 from sandcell.methods import describe
 from sandcell.models.executions import Event
+from sandcell.models.sessions import KeepVariables
 from sandcell.models.sync import SyncMode
 from sandcell.operations import administration as a
 from sandcell.operations import attach as at
@@ -92,14 +93,13 @@ class AsyncClient:
         replay_of: str | None = None,
         sync: SyncMode | None = None,
         keep_awake: bool = False,
+        keep_variables: KeepVariables | None = None,
+        keep_variables_mb: int | None = None,
     ) -> AsyncIterator[AsyncSession]:
         """A new session for the length of a `async with` block, stopped at its end; its files stay in its workspace.
 
-        It is made from an environment by its id or name, else from that of a registered `agent`, else from `python`,
-        and goes on with the files of `workspace_id`. It ends `timeout_seconds` after its start and when it has been
-        idle for `idle_timeout_seconds`; `labels` and `name` are for people. With `replay_of`, a session, it starts with
-        a copy of its files and has run its cells again. With `sync` before_return, answers of what runs in it come when
-        the files are in the store. With `keep_awake` its threads and timers go on while nobody uses it.
+        `start_session` says what the arguments are: it ends `timeout_seconds` after its start at the latest, and when
+        it has been idle for `idle_timeout_seconds`.
         """
         started = await self.start_session(
             environment,
@@ -112,6 +112,8 @@ class AsyncClient:
             replay_of=replay_of,
             sync=sync,
             keep_awake=keep_awake,
+            keep_variables=keep_variables,
+            keep_variables_mb=keep_variables_mb,
         )
         session = AsyncSession(self, started)
         try:

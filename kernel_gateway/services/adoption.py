@@ -114,6 +114,7 @@ class Adoption:
                 if not await self._runtime.running(live.sandbox.id):
                     return VANISHED
                 await live.sandbox.adopt(info)
+                live.variables.take_up()
                 return None
         except (KernelsError, OSError) as error:
             log.warning("sandbox_not_adopted", session=live.id, error=str(error))

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
 from kernel_gateway.storage.columns import micros, page, seconds, seconds_or_none, to_json
 from kernel_gateway.storage.tables import principals, sessions, workspaces
 from sandcell.models.network import SessionNetwork
-from sandcell.models.sessions import Usage
+from sandcell.models.sessions import KeepVariables, Restored, Usage
 from sandcell.models.sync import Sync, SyncMode
 
 
@@ -42,6 +42,9 @@ class Record(msgspec.Struct):
     runtime: str = ""
     network: SessionNetwork = msgspec.field(default_factory=SessionNetwork)
     keep_awake: bool = False
+    keep_variables: KeepVariables | None = None
+    keep_variables_mb: int | None = None
+    restored: Restored | None = None
     surroundings: Surroundings | None = None
     sandbox_id: str = ""
     """What its sandboxes are called on the host, when that is not the session's own id."""

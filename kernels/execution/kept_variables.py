@@ -26,33 +26,53 @@ _Text = Annotated[str, msgspec.Meta(max_length=1_000)]
 
 
 class RestoredVariable(msgspec.Struct):
-    """A name of the kernel before, and whether this one has it; `why` not."""
+    """A name of the kernel before, and what this one has of it.
+
+    `copied`: it had objects that other variables have too, of which there are several now. `stale`: it could not be
+    written when the others were, and is as it was after that many `executions`. `why` tells of all but `restored`.
+    """
 
     name: _Text
-    outcome: Literal["restored", "lost"]
+    outcome: Literal["restored", "copied", "stale", "lost"]
     why: _Text = ""
 
 
-class _Reply(msgspec.Struct):
-    status: str = ""
-    evalue: _Text = ""
+class Restoration(msgspec.Struct):
+    """What a new kernel has found: nothing, or variables as they were `at` a time, after so many `executions`."""
+
+    found: bool = True
+    at: Annotated[float, msgspec.Meta(ge=0, lt=1e11)] | None = None
+    executions: Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)] | None = None
     variables: Annotated[list[RestoredVariable], msgspec.Meta(max_length=MOST_VARIABLES)] = msgspec.field(
         default_factory=list
     )
 
 
+class _Reply(Restoration):
+    status: str = ""
+    evalue: _Text = ""
+
+
 _decode: Final = msgspec.json.Decoder(_Reply).decode
 
 
-async def keep(hub: Hub, most_bytes: int) -> None:
-    """Have the kernel write its variables down; raises `DeadlineExceeded`, `SandboxFailed`, or a failed hub's error."""
-    content = {"do": "keep", "bytes": most_bytes, "seconds": KEEP_SECONDS}
+async def keep(hub: Hub, most_bytes: int, *, executions: int, at: float) -> None:
+    """Have the kernel write its variables down, as of a time and so many executions.
+
+    Raises `DeadlineExceeded`, `SandboxFailed`, or a failed hub's error.
+    """
+    stamp = {"generation": hub.generation, "executions": executions, "at": at}
+    content = {"do": "keep", "bytes": most_bytes, "seconds": KEEP_SECONDS, "stamp": stamp}
     await _ask(hub, content, ANSWER_SECONDS)
 
 
-async def restore(hub: Hub) -> list[RestoredVariable]:
-    """Have a new kernel take up what the one before wrote down; raises as `keep` does."""
-    return (await _ask(hub, {"do": "restore", "seconds": RESTORE_SECONDS}, RESTORED_SECONDS)).variables
+async def restore(hub: Hub, *, expected: int | None = None) -> Restoration:
+    """Have a new kernel take up what one before it wrote down; raises as `keep` does.
+
+    With `expected` only what the kernel of that generation has written or taken up: else nothing is found.
+    """
+    content = {"do": "restore", "seconds": RESTORE_SECONDS, "expected": expected, "generation": hub.generation}
+    return await _ask(hub, content, RESTORED_SECONDS)
 
 
 async def _ask(hub: Hub, content: dict[str, Any], seconds: float) -> _Reply:

@@ -11,6 +11,7 @@ import compileall
 import contextlib
 import functools
 import hashlib
+import importlib.util
 import os
 import platform
 import py_compile
@@ -100,6 +101,11 @@ def _is_empty_directory(path: Path) -> bool:
 def _guest_source() -> tuple[dict[str, bytes], str]:
     """The files of the guest's code by their names, and a digest of them with the Python that compiles them."""
     sources = {str(path.relative_to(_GUEST_SOURCE)): path.read_bytes() for path in _GUEST_SOURCE.glob("**/*.py")}
+    # Beside the modules of the kernel, which load it from there: no image needs to have it. It is not imported here.
+    package = importlib.util.find_spec("cloudpickle")
+    if package is None or package.origin is None:
+        raise RuntimeUnusable("cloudpickle is not installed beside the service: install its requirements")
+    sources["in_kernel/cloudpickle.py"] = Path(package.origin).with_name("cloudpickle.py").read_bytes()
     compiled_by = sys.implementation.cache_tag
     return sources, hashlib.sha256(repr((compiled_by, sorted(sources.items()))).encode()).hexdigest()[:16]
 

@@ -36,6 +36,8 @@ SECONDS_OF_COMMAND: Final = constrain(exclusiveMinimum=0)
 MOST_LOOK_SECONDS: Final = 30.0
 """How long a kernel may be asked to complete or inspect code."""
 SECONDS_OF_LOOK: Final = constrain(exclusiveMinimum=0, maximum=MOST_LOOK_SECONDS)
+MOST_KEPT_MB: Final = 10_240
+KEPT_MB: Final = constrain(minimum=1, maximum=MOST_KEPT_MB)
 POSITION: Final = constrain(minimum=0)
 NOT_EMPTY: Final = constrain(minLength=1)
 NAME: Final = constrain(maxLength=200, pattern=r"^[^\u0000]*$")

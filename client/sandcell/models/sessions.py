@@ -13,6 +13,7 @@ from sandcell.models.sync import Sync, SyncMode
 
 SessionStatus = Literal["READY", "TERMINATED"]
 Memory = Literal["resident", "paged_out"]
+KeepVariables = Literal["off", "on_idle", "each"]
 
 
 class Ended(Model):
@@ -40,23 +41,27 @@ class Usage(Model):
 
 
 class RestoredVariable(Model):
-    """A name of the kernel before this one: `restored`, or `lost` and why."""
+    """A name of the kernel before this one, and what this one has of it.
+
+    `restored`. `copied`: it shared objects with other variables, and is there, but of each of those objects there are
+    several now. `stale`: it is there, but older than the last execution that ended. `lost`. `why` says more.
+    """
 
     name: str
-    outcome: Literal["restored", "lost"]
+    outcome: Literal["restored", "copied", "stale", "lost"]
     why: str | None = None
 
 
 class Restored(Model):
     """What this generation's kernel has of the variables of the one that died.
 
-    They are as they were at `as_of`, `later` executions before it died. `variables` names those that are lost first,
-    `omitted` counts the rest. `why`: nothing could be restored.
+    They are as they were at `as_of`, `later` executions before it died, the one that died among them. `variables` names
+    first those that are lost, `omitted` counts the rest. `why`: nothing could be restored.
     """
 
     generation: int
-    as_of: str
-    later: int
+    as_of: str | None
+    later: int | None
     variables: list[RestoredVariable] = msgspec.field(default_factory=list)
     omitted: int = 0
     why: str | None = None
@@ -67,6 +72,7 @@ class Session(Model):
 
     `memory` is null while there is no sandbox. One that is `paged_out` stands still, with its memory in swap, until its
     next use; one that was started with `keep_awake` never is. `restored` is what its kernel has of one that died.
+    `keep_variables` is what it was started with, null where its environment decides.
     """
 
     id: str
@@ -91,6 +97,8 @@ class Session(Model):
     memory: Memory | None = None
     keep_awake: bool = False
     restored: Restored | None = None
+    keep_variables: KeepVariables | None = None
+    keep_variables_mb: int | None = None
 
 
 class StartSession(Model, forbid_unknown_fields=True):
@@ -100,6 +108,8 @@ class StartSession(Model, forbid_unknown_fields=True):
     `replay_of` is a session, ended or live: the new one has its environment, a copy of its files, and ran its cells.
     `sync` before_return: answers of executions and commands wait until their files are in the store.
     `keep_awake`: timers and threads of its code go on while nobody uses it; else it may stand still.
+    `keep_variables`: whether variables outlive a kernel that dies, written down when the session is idle or after each
+    execution, at most `keep_variables_mb` of them.
     """
 
     environment: str | None = None
@@ -112,3 +122,5 @@ class StartSession(Model, forbid_unknown_fields=True):
     replay_of: str | None = None
     sync: SyncMode | None = None
     keep_awake: bool = False
+    keep_variables: KeepVariables | None = None
+    keep_variables_mb: Annotated[int | None, constraints.KEPT_MB] = None

@@ -14,7 +14,7 @@ from sandcell.errors import StillRunning
 from sandcell.models.commands import Command
 from sandcell.models.executions import Execution, Language, LanguageRuntime, OnBusy
 from sandcell.models.model import Page
-from sandcell.models.sessions import Session, SessionStatus
+from sandcell.models.sessions import KeepVariables, Session, SessionStatus
 from sandcell.models.sync import SyncMode
 from sandcell.operations.leases import lease_header
 from sandcell.result import Result
@@ -71,12 +71,16 @@ def start_session(
     replay_of: str | None = None,
     sync: SyncMode | None = None,
     keep_awake: bool = False,
+    keep_variables: KeepVariables | None = None,
+    keep_variables_mb: int | None = None,
 ) -> Operation[Session]:
     """Start a session, from an environment by its id or name, else from that of a registered `agent`, else `python`.
 
-    With `replay_of`, a session, the new one starts with a copy of its files and has run its cells again. With `sync`
-    before_return, answers of what runs in it come when the files are in the store. With `keep_awake` its threads and
-    timers go on while nobody uses it.
+    It goes on with the files of `workspace_id`; `labels` and `name` are for people. It ends `timeout_seconds` after its
+    start, and when it has been idle for `idle_timeout_seconds`. With `replay_of`, a session, it starts with a copy of
+    its files and has run its cells again. With `sync` before_return, answers of what runs in it come when the files are
+    in the store. With `keep_awake` its threads and timers go on while nobody uses it. With `keep_variables` on_idle or
+    each, variables outlive a kernel that dies, up to `keep_variables_mb` of them.
     """
     body = omit_none(
         environment=environment,
@@ -89,6 +93,8 @@ def start_session(
         replay_of=replay_of,
         sync=sync,
         keep_awake=keep_awake or None,
+        keep_variables=keep_variables,
+        keep_variables_mb=keep_variables_mb,
     )
     patience = START_SECONDS if replay_of is None else REPLAY_SECONDS
     return decode((yield from exchange(Ask("POST", SESSIONS, json=body, timeout_seconds=patience))), Session)

@@ -69,7 +69,8 @@ class SessionEvents:
 
     def note_variables(self, live: LiveSession, text: str) -> None:
         """A kernel has variables of the one before it, or was to have them."""
-        self._note(live, "variables", text)
+        record = live.build_record()
+        self._note(live, "variables", text, lambda connection: sessions.set_record(connection, live.id, record))
 
     def _note_second_death(self, live: LiveSession, title: str, death: Death) -> None:
         """The kernel for another language ended between executions: the notebook says why."""

@@ -329,6 +329,7 @@ class LiveSession:
             runtime=egress_gateway.runtime,
             network=egress_gateway.network(),
             surroundings=kept,
+            restored=self.variables.restored,
         )
 
     def describe(self) -> Session:
@@ -340,9 +341,7 @@ class LiveSession:
             executions=self.executions,
             record=self.build_record(),
         )
-        session = describe_session(row, self.idle_expires, self.sandbox.memory)
-        session.restored = self.variables.restored
-        return session
+        return describe_session(row, self.idle_expires, self.sandbox.memory)
 
 
 def describe_session(row: SessionRow, idle_expires: float | None = None, memory: Memory | None = None) -> Session:
@@ -374,4 +373,7 @@ def describe_session(row: SessionRow, idle_expires: float | None = None, memory:
         network=row.record.network,
         memory=memory,
         keep_awake=row.record.keep_awake,
+        restored=row.record.restored if row.status == "READY" else None,
+        keep_variables=row.record.keep_variables,
+        keep_variables_mb=row.record.keep_variables_mb,
     )

@@ -1,15 +1,15 @@
 """Variables that outlive their kernel: written down in the sandbox once the session is idle, taken up by the next one.
 
 A kernel that died gets a successor in the same sandbox, whose disk has them. Nothing is taken up after a restart that
-somebody asked for, nor in another sandbox. Off unless the session's environment says otherwise.
+somebody asked for, nor in another sandbox. The session says when they are written, or else its environment.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import structlog
 
@@ -22,7 +22,7 @@ from kernels.errors import DeadlineExceeded, Death, KernelsError
 from kernels.execution import kept_variables
 from kernels.languages import PYTHON
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
-from sandcell.models.sessions import Restored, RestoredVariable
+from sandcell.models.sessions import KeepVariables, Restored, RestoredVariable
 
 if TYPE_CHECKING:
     from kernel_gateway.services.sessions.live_session import LiveSession
@@ -32,23 +32,27 @@ log = structlog.get_logger(__name__)
 IDLE_SECONDS: Final = 1.0
 """After the last code has ended: callers that come back at once are not held up."""
 MOST_TOLD: Final = 100
-"""Variables in a report, those that are lost first."""
+"""Variables in a report."""
+OUTCOMES: Final = ("lost", "stale", "copied", "restored")
+"""In the order of a report."""
 NAMES_IN_A_NOTE: Final = 10
 SETTLE_SECONDS: Final = 60.0
 """How long code that is to run elsewhere in its kernel waits for what is being kept, which has deadlines of its own."""
 LOST_SANDBOX: Final = "the sandbox was lost, and with it what was kept of its variables"
 LOST_LATE: Final = "code ran in the next kernel before it could be given what was kept"
+UNREADABLE: Final = "what was kept of them cannot be read"
 UNSURE: Final = "{error}; some of them may be there nonetheless"
 
 
 @dataclass(frozen=True)
 class _Kept:
-    """What was written down: in which sandbox, of which generation, when, and after how many executions."""
+    """What was written down, or may have been: where, by which generation, when, and after how many executions."""
 
     kernel: SandboxedKernel
     generation: int
-    at: float
-    executions: int
+    at: float | None = None
+    executions: int | None = None
+    """None where an earlier process of the service saw to it: the files say."""
 
     def is_in(self, kernel: SandboxedKernel, generation: int) -> bool:
         """Whether this kernel has these variables: it kept them, or was given them."""
@@ -56,46 +60,76 @@ class _Kept:
 
 
 class SessionVariables:
-    """Of one session. `note` writes a note into its notebook; it and `note_end` return at once."""
+    """Of one session. `note` stores a note for its notebook, with what is said of the session; it returns at once."""
 
     def __init__(
         self, live: LiveSession, *, find_environment: Find, background: Background, note: Callable[[str], None]
     ) -> None:
-        self.restored: Restored | None = None
+        self.restored: Restored | None = live.row.record.restored
         """What the present kernel has of the one before; None of one that began blank."""
         self._live = live
         self._find_environment = find_environment
         self._background = background
         self._note = note
         self._kernel: SandboxedKernel | None = None
-        """By whose environment the next is known."""
+        """By whose environment the next three are known."""
+        self._mode: KeepVariables = "off"
         self._most_bytes = 0
         self._most_percent = 0
         """Of its memory that it may hold while it keeps variables, which takes some; 0: any."""
         self._kept: _Kept | None = None
         self._keeping: asyncio.Task[None] | None = None
+        self._died_running = False
+        """Whether code ran when the kernel before the present one ended."""
         self._asked = False
         """Whether the kernel has been asked to keep them and has not answered."""
 
-    def note_end(self, job: Job) -> None:
-        """Code has ended: what it left is kept once nothing else comes."""
+    def take_up(self) -> None:
+        """Called once when an earlier process of the service has left this kernel: it may have kept its variables."""
         kernel = self._live.sandbox.kernel
-        if kernel is None or job.row.started is None or job.row.runtime != PYTHON:
-            return
-        if self._kernel is kernel and not self._most_bytes:
+        if kernel is not None:
+            self._kept = _Kept(kernel, kernel.generation)
+
+    async def end_of(self, job: Job) -> None:
+        """Code has ended: what it left is kept once nothing else comes, or where each time is asked for, now."""
+        kernel = self._live.sandbox.kernel
+        if kernel is None or job.row.started is None or job.row.runtime != PYTHON or not await self._learn(kernel):
             return
         self._let_go_of_late(kernel)
         if self._keeping is not None:
             self._keeping.cancel()
-        self._keeping = self._background.spawn(self._keep_when_idle(kernel), f"variables of {self._live.id}")
+        each = self._mode == "each"
+        keeping = self._keep(kernel) if each else self._keep_when_idle(kernel)
+        self._keeping = self._background.spawn(keeping, f"variables of {self._live.id}")
+        if each:
+            await asyncio.wait({self._keeping}, timeout=SETTLE_SECONDS)
+
+    async def _learn(self, kernel: SandboxedKernel) -> bool:
+        """Whether variables are to be kept; what decides it is looked for once for each sandbox."""
+        if self._kernel is not kernel:
+            try:
+                environment = await self._find_environment()
+            except GatewayError as error:
+                log.warning("variables_not_kept", session=self._live.id, error=error.code)
+                return False
+            record = self._live.row.record
+            self._mode = record.keep_variables or cast("KeepVariables", environment.keep_variables)
+            self._most_bytes = (record.keep_variables_mb or environment.keep_variables_mb) << 20
+            self._most_percent = min(environment.memory_levels.percents, default=0)
+            self._kernel = kernel
+        return self._mode != "off"
 
     def _let_go_of_late(self, kernel: SandboxedKernel) -> None:
         """Code has run in a kernel that could not be given what was kept: that is older than what there is now."""
         kept = self._kept
         if kept is not None and kept.kernel is kernel and kernel.ran_in > kept.generation:
             self._kept = None
-            later = self._live.executions - kept.executions
-            self._tell(Restored(kernel.ran_in, rfc3339(kept.at), later, why=LOST_LATE))
+            self._tell(Restored(kernel.ran_in, *self._age(kept.at, kept.executions), why=LOST_LATE))
+
+    def _age(self, at: float | None, executions: int | None) -> tuple[str | None, int | None]:
+        """Since when, and for how many executions; what is not known is None."""
+        later = None if executions is None else max(self._live.executions - executions, 0)
+        return None if at is None else rfc3339(at), later
 
     async def settle(self) -> None:
         """Called before the names of the kernel become others: wait for what is being kept, begin nothing more."""
@@ -109,6 +143,7 @@ class SessionVariables:
     def note_replaced(self, death: Death | None) -> None:
         """The kernel was replaced; one that was restarted on request leaves nothing to the next."""
         self.restored = None
+        self._died_running = self._live.running is not None
         if death is None or death.cause == "restart":
             self._kept = None
 
@@ -118,20 +153,37 @@ class SessionVariables:
         if kept is None or hub is None or kept.is_in(kernel, hub.generation):
             return
         self._kept = None  # a kernel that dies of them is not given them again
-        as_of, later = rfc3339(kept.at), self._live.executions - kept.executions
+        age = self._age(kept.at, kept.executions)
         if kept.kernel is not kernel:
-            self._tell(Restored(hub.generation, as_of, later, why=LOST_SANDBOX))
+            if kept.at is not None or await self._learn(kernel):
+                self._tell(Restored(hub.generation, *age, why=LOST_SANDBOX))
             return
         try:
-            found = await kept_variables.restore(hub)
+            found = await kept_variables.restore(hub, expected=kept.generation)
         except KernelsError as error:
             why = UNSURE.format(error=error) if isinstance(error, DeadlineExceeded) else str(error)
-            self._tell(Restored(hub.generation, as_of, later, why=why))
+            self._tell(Restored(hub.generation, *age, why=why))
             return
-        self._kept = _Kept(kernel, hub.generation, kept.at, kept.executions)
-        told = [RestoredVariable(each.name, each.outcome, each.why or None) for each in found]
-        told.sort(key=lambda each: each.outcome == "restored")
-        self._tell(Restored(hub.generation, as_of, later, told[:MOST_TOLD], max(len(told) - MOST_TOLD, 0)))
+        if not found.found:
+            if kept.at is not None:
+                self._tell(Restored(hub.generation, *age, why=UNREADABLE))
+            return
+        at = kept.at if found.at is None else found.at
+        executions = kept.executions if found.executions is None else found.executions
+        self._kept = _Kept(kernel, hub.generation, at, executions)
+        self._tell(self._report(hub.generation, *self._age(at, executions), found.variables))
+
+    def _report(
+        self, generation: int, as_of: str | None, later: int | None, found: Sequence[kept_variables.RestoredVariable]
+    ) -> Restored:
+        """Those that are there are stale when an execution has ended since, besides the one that died."""
+        stale = later is None or later > self._died_running
+        told = [
+            RestoredVariable(each.name, "stale" if stale and each.outcome != "lost" else each.outcome, each.why or None)
+            for each in found
+        ]
+        told.sort(key=lambda each: OUTCOMES.index(each.outcome))
+        return Restored(generation, as_of, later, told[:MOST_TOLD], max(len(told) - MOST_TOLD, 0))
 
     def _tell(self, restored: Restored) -> None:
         self.restored = restored
@@ -140,32 +192,28 @@ class SessionVariables:
 
     async def _keep_when_idle(self, kernel: SandboxedKernel) -> None:
         await asyncio.sleep(IDLE_SECONDS)
-        if self._kernel is not kernel:
-            try:
-                environment = await self._find_environment()
-            except GatewayError as error:
-                log.warning("variables_not_kept", session=self._live.id, error=error.code)
-                return
-            on = environment.keep_variables == "on_idle"
-            self._kernel, self._most_bytes = kernel, environment.keep_variables_mb << 20 if on else 0
-            self._most_percent = min(environment.memory_levels.percents, default=0)
-        if not self._most_bytes or self._live.busy or kernel.residence.stopped or await self._is_short(kernel):
+        if await self._learn(kernel) and not self._live.busy:
+            await self._keep(kernel)
+
+    async def _keep(self, kernel: SandboxedKernel) -> None:
+        each = self._mode == "each"
+        if kernel.residence.stopped or await self._is_short(kernel):
             return
         hub, kept = kernel.hub, self._kept
-        if hub is None or self._live.busy or kernel.residence.stopped:
+        if hub is None or (self._live.busy and not each) or kernel.residence.stopped:
             return
         if kept is not None and not kept.is_in(kernel, hub.generation):
             return  # it is to be given those of the one before first, which keeping would remove
-        executions, self._asked = self._live.executions, True
+        executions, at, self._asked = self._live.executions, self._live.now(), True
         try:
-            await kept_variables.keep(hub, self._most_bytes)
+            await kept_variables.keep(hub, self._most_bytes, executions=executions, at=at)
         except KernelsError as error:
             log.warning("variables_not_kept", session=self._live.id, error=str(error))
             return
         finally:
             self._asked = False
         if self._kept is kept and kernel.hub is hub:  # else it was replaced as it answered
-            self._kept = _Kept(kernel, hub.generation, self._live.now(), executions)
+            self._kept = _Kept(kernel, hub.generation, at, executions)
 
     async def _is_short(self, kernel: SandboxedKernel) -> bool:
         """Whether memory is too full to be pickled in; what was kept before stays."""
@@ -182,11 +230,17 @@ def _describe(restored: Restored) -> str:
     """The note in the notebook. Names are code: whoever writes the session's code chooses them."""
     if restored.why is not None:
         return f"**Variables lost:** {restored.why}."
-    lost = [each for each in restored.variables if each.outcome == "lost"]
-    back = len(restored.variables) - len(lost) + restored.omitted
-    text = f"**Variables restored:** {back:,}, as they were at {restored.as_of}, {restored.later} executions earlier."
-    if lost:
-        named = ", ".join(f"`{each.name[:80].replace('`', chr(39))}`" for each in lost[:NAMES_IN_A_NOTE])
-        more = f" and {len(lost) - NAMES_IN_A_NOTE:,} more" if len(lost) > NAMES_IN_A_NOTE else ""
-        text += f" Lost: {named}{more}."
+    by = {outcome: [each for each in restored.variables if each.outcome == outcome] for outcome in OUTCOMES}
+    back = len(restored.variables) - len(by["lost"]) + restored.omitted
+    since = "" if restored.later is None else f", {restored.later} executions earlier"
+    text = f"**Variables restored:** {back:,}, as they were at {restored.as_of or 'a time not known'}{since}."
+    for outcome, what in (("lost", "Lost"), ("copied", "No longer the same objects as in other variables")):
+        if by[outcome]:
+            text += f" {what}: {_list_names(by[outcome])}."
     return text
+
+
+def _list_names(variables: Sequence[RestoredVariable]) -> str:
+    named = ", ".join(f"`{each.name[:80].replace('`', chr(39))}`" for each in variables[:NAMES_IN_A_NOTE])
+    more = len(variables) - NAMES_IN_A_NOTE
+    return f"{named} and {more:,} more" if more > 0 else named

@@ -50,6 +50,7 @@ from kernel_gateway.storage import executions, principals, sessions
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.sessions import Record as StoredRecord
 from kernel_gateway.storage.sessions import SessionRow, Surroundings
+from sandcell.models.constraints import MOST_KEPT_MB
 from sandcell.models.model import Page
 from sandcell.models.sessions import Session, SessionStatus, StartSession
 from sandcell.models.sync import SyncMode
@@ -254,6 +255,8 @@ class Sessions:
         if any(len(each) > LONGEST_NAME for label in body.labels.items() for each in label):
             raise InvalidRequest(f"a label has at most {LONGEST_NAME} characters")
         _refuse_nul(body)
+        if body.keep_variables_mb is not None and not 1 <= body.keep_variables_mb <= MOST_KEPT_MB:
+            raise InvalidRequest(f"keep_variables_mb must be between 1 and {MOST_KEPT_MB:,}")
         most = settings.session_timeout_max_seconds
         timeout = _within("timeout_seconds", body.timeout_seconds, settings.session_timeout_seconds, most)
         idle = _within("idle_timeout_seconds", body.idle_timeout_seconds, settings.idle_timeout_seconds, most)
@@ -272,7 +275,11 @@ class Sessions:
             agent=body.agent,
             labels=body.labels,
             sync=body.sync or cast("SyncMode", settings.sync),
-            record=StoredRecord(keep_awake=body.keep_awake),
+            record=StoredRecord(
+                keep_awake=body.keep_awake,
+                keep_variables=body.keep_variables,
+                keep_variables_mb=body.keep_variables_mb,
+            ),
         )
 
     async def _start(self, live: LiveSession, workspace_id: str | None, chosen: Chosen) -> None:

@@ -98,7 +98,10 @@ class Worker:
                 await self._record_internal_error(job, error)
             finally:
                 self._live.running = None
-                self._live.variables.note_end(job)
+            try:
+                await self._live.variables.end_of(job)
+            except Exception:  # it has not changed how the job ended, nor is it to end the worker
+                log.exception("variables_not_kept", session=self._live.id)
 
     async def finish(
         self,

@@ -1,8 +1,8 @@
 """Variables on the sandbox's disk, one file each, for the kernel that follows one that died.
 
 Loaded by `kernel_main.py` from its directory and called between cells, in the thread that runs code: what is kept is
-pickled, which may run code of the user's. Each value is written by itself, so that one which cannot be spoils no other.
-Functions and classes of cells are kept as their source, modules by their names.
+pickled, which may run code of the user's. Each value is written by itself, so that one which cannot be spoils no other;
+`kept_values.py` does that. The directory can be moved: nothing in it names a place, a process or a kernel's start.
 """
 
 # mypy: allow-untyped-calls
@@ -10,35 +10,41 @@ Functions and classes of cells are kept as their source, modules by their names.
 from __future__ import annotations
 
 import ast
-import hashlib
 import importlib
 import inspect
-import io
 import json
 import linecache
 import os
-import pickle
 import sys
 import time
 import types
-from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, BinaryIO, cast
+from enum import Enum
+from typing import Any
 
 DIRECTORY = "~/.cache/sandcell/variables"
 INDEX = "index.json"
+STAMP = "stamp.json"
+"""Which kernel has written or taken up what is in the index, when, and after how many executions."""
+STAMP_BYTES = 200
 MOST_NAMES = 1_000
 LONGEST_WHY = 200
 LONGEST_NAME = 200
 MOST_CELLS = 200
 """Cells, and other files, that are looked through for a class, the latest first."""
-PIECE_BYTES = 16 * 1024 * 1024
-"""Of something large, what is written or read before another look at the clock."""
+MOST_OBJECTS = 200_000
+"""Objects of all variables that are looked at for whether others have them, too."""
 SCALARS = (bool, float, complex, type(None))
 SHORT = 200
 """Characters or bits of a text or a number that is its own digest."""
-SMALL_BYTES = 64 * 1024
-"""A value that takes no more is pickled each time, and written only when it has become another."""
+MOST_BASES = 10
+FIXED = (
+    *(bool, int, float, complex, str, bytes, tuple, frozenset, range, type(None), type(...)),
+    *(types.ModuleType, types.FunctionType, types.BuiltinFunctionType),
+)
+CONTAINERS = (list, dict, set, bytearray)
+PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
+BEGUN = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 
 NO_TIME = "there was no time for it"
 INTERRUPTED = "an interrupt came before it was restored"
@@ -46,200 +52,293 @@ INTERRUPTED = "an interrupt came before it was restored"
 Row = dict[str, Any]
 
 
-class NotKept(Exception):
-    """Why a value is not kept."""
-
-
-class _Pickled(io.RawIOBase):
-    """What a pickler writes: in memory while it is small, then in a file; so many bytes, until a point in time.
-
-    The pickler's writes are where its work can be ended.
-    """
-
-    def __init__(self, path: str, most_bytes: int, until: float) -> None:
-        super().__init__()
-        self.size = 0
-        self.small = bytearray()
-        self.file: BinaryIO | None = None
-        self._path, self._most_bytes, self._until = path, most_bytes, until
-
-    def writable(self) -> bool:
-        """Called by picklers."""
-        return True
-
-    def write(self, data: Any) -> int:
-        """Called by picklers; raises `NotKept`."""
-        piece = memoryview(data).cast("B")
-        self.size += piece.nbytes
-        if self.size > self._most_bytes:
-            raise NotKept("there is no room for it within `keep_variables_mb`")
-        for part in _cut(piece, self._until):
-            if self.file is None and self.size <= SMALL_BYTES:
-                self.small += part
-            else:
-                self.spill().write(part)
-        return piece.nbytes
-
-    def spill(self) -> BinaryIO:
-        """The file, with all that came so far."""
-        if self.file is None:
-            self.file = open(self._path, "xb")  # noqa: SIM115 - closed by `close`
-            self.file.write(self.small)
-        return self.file
-
-    def close(self) -> None:
-        """Close the file, if there is one."""
-        if self.file is not None:
-            self.file.close()
-        super().close()
-
-
 class KeptVariables:
-    """What one kernel keeps, and what it found of the one before."""
+    """What one kernel keeps, and what it found of the one before. `values` is the module `kept_values`."""
 
-    def __init__(self, directory: str = DIRECTORY) -> None:
+    def __init__(self, values: Any, directory: str = DIRECTORY) -> None:
+        self._values = values
         self._directory = os.path.expanduser(directory)
         self._rows: dict[str, Row] | None = None
         """By name, what was written last; None before anything was."""
+        self._stamp: Row = {}
+        self._stale = False
+        """Whether the index has rows of the kernel before that this one could not take up."""
         self._own = os.urandom(8).hex()
         """What the names of this kernel's files begin with: those of the one before stay until these are there."""
         self._number = 0
 
-    def keep(self, names: dict[str, Any], hidden: Any, most_bytes: int, seconds: float) -> Row:
-        """Write what has changed since the last time, `most_bytes` in all; says how many names are kept and are not."""
+    def keep(self, names: dict[str, Any], hidden: Any, most_bytes: int, seconds: float, stamp: Row) -> Row:
+        """Write what has changed since the last time, `most_bytes` in all; says how many names are kept and are not.
+
+        `stamp` is what the service knows of this moment: `generation`, `executions`, `at`.
+        """
         until = time.monotonic() + seconds
         os.makedirs(self._directory, mode=0o700, exist_ok=True)
         try:
             rows = self._write_all(names, hidden, most_bytes, until)
-            if rows != self._rows:
-                self._commit(rows)
+            self._commit(rows, {**stamp, "python": PYTHON})
         except BaseException:
-            self._clean(self._load() if self._rows is None else self._rows)  # what was kept before stays
+            self._clean(self._load()[0] if self._rows is None else self._rows)  # what was kept before stays
             raise
-        refused = sum("why" in each for each in rows.values())
+        refused = sum(_has_no_value(each) for each in rows.values())
         return {"status": "ok", "kept": len(rows) - refused, "refused": refused}
 
     def _write_all(self, names: dict[str, Any], hidden: Any, most_bytes: int, until: float) -> dict[str, Row]:
         old, rows = self._rows or {}, dict[str, Row]()
         first: dict[int, str] = {}
+        shared = _Shared()
         left = most_bytes
         for name in [each for each in list(names) if _is_kept(each, hidden)][-MOST_NAMES:]:
             value = names[name]
             if id(value) in first:
                 other = first[id(value)]
-                rows[name] = rows[other] if "why" in rows[other] else {"same": other}
+                rows[name] = rows[other] if _has_no_value(rows[other]) else {"same": other}
                 continue
             first[id(value)] = name
-            rows[name] = self._write(name, value, old.get(name, {}), left, until)
-            left -= rows[name].get("bytes", 0)
+            row = self._write(name, names, old.get(name, {}), left, until)
+            shared.note(name, row.pop("shares", {}))
+            rows[name] = row
+            left -= row.get("bytes", 0)
+        for name, other in shared.find(names, first).items():
+            rows[name] = {**rows[name], "shared": other}
         return rows
 
-    def _write(self, name: str, value: Any, old: Row, left: int, until: float) -> Row:
-        """The row of a value, which is the old one where the value is what it was; no other file of it stays."""
+    def _write(self, name: str, names: dict[str, Any], old: Row, left: int, until: float) -> Row:
+        """The row of a value; no other file of it stays. What there was no time for stays as it was, and says so."""
         try:
-            if time.monotonic() > until:
-                raise NotKept(NO_TIME)
-            described = _describe(name, value)
-            if described is not None:
-                return described
-            digest = _digest(value, left, until)
-            if digest is not None and digest == old.get("digest") and old["bytes"] <= left:
-                return old
-            return self._pickle(value, digest, old, left, until)
+            return self._describe(name, names, old, left, until)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # of the user's code: `SystemExit` too, which would end the kernel
-            return {"why": _say(error)}
+            late = isinstance(error, self._values.Late) and bool(old) and not _has_no_value(old)
+            late = late and old.get("bytes", 0) <= left
+            stale = {"executions": old.get("executions", self._stamp.get("executions", 0))} if late else {}
+            return {**(old if late else {}), **stale, "why": self._say(error)}
 
-    def _pickle(self, value: Any, digest: str | None, old: Row, left: int, until: float) -> Row:
+    def _describe(self, name: str, names: dict[str, Any], old: Row, left: int, until: float) -> Row:
+        value = names[name]
+        if isinstance(value, types.ModuleType):
+            if sys.modules.get(value.__name__) is not value or value.__name__ == "__main__":
+                raise self._values.NotKept("a module that no import finds")
+            return {"module": value.__name__}
+        if isinstance(value, BEGUN):
+            raise self._values.NotKept("code that has begun: a generator")
+        self._values.refuse_file(value)
+        if time.monotonic() > until:
+            raise self._values.Late(NO_TIME)
+        digest = _digest(value)
+        if digest is not None and digest == old.get("digest") and old["bytes"] <= left:
+            return {key: old[key] for key in old if key not in ("executions", "why", "shared")}
+        own = names.get(name) is value and _is_own(name, value)
+        if own and not isinstance(value, (type, types.FunctionType)):
+            return self._find_source(value, old)  # a decorator made it; pickle would name it by itself
         self._number += 1
-        file = f"{self._own}-{self._number}"
-        path = os.path.join(self._directory, file)
+        paths = [f"{self._own}-{self._number}", old.get("file")]
+        new, before = (each and os.path.join(self._directory, each) for each in paths)
         try:
-            with _Pickled(path, left, until) as place:
-                pickle.Pickler(place, protocol=5).dump(value)
-                if place.file is None:
-                    digest = digest or hashlib.blake2b(place.small, digest_size=16).hexdigest()
-                    if digest == old.get("digest"):
-                        return old
-                    place.spill()
-                return {"file": file, "bytes": place.size, "digest": digest}
-        except BaseException:  # the file has a part of it at most
-            with suppress(OSError):
-                os.unlink(path)
-            raise
+            row = self._values.write_value(value, names, old, self._values.Place(new, before, left, until))
+        except self._values.REFUSALS:
+            if not own:
+                raise
+            return self._find_source(value, old)
+        if own and row["file"] == old.get("file"):
+            row.update((key, old[key]) for key in ("source", "place") if key in old)
+        elif own:
+            with suppress(self._values.NotKept):
+                row.update(self._find_source(value, old))
+        return {**row, "digest": digest} if digest else row
 
-    def _commit(self, rows: dict[str, Row]) -> None:
-        """The index is replaced at once; files that no row names any more go afterwards."""
+    def _find_source(self, value: Any, old: Row) -> Row:
+        """The source of a function or class of a cell, and where it was; of what a decorator made, of what is in it."""
+        if getattr(value, "__closure__", None):
+            raise self._values.NotKept("a function that holds variables of another")
+        if isinstance(value, type):
+            source = _find_class(value.__name__)
+            if source is not None:
+                return {"source": source}
+        else:
+            with suppress(AttributeError, OSError, TypeError, ValueError):
+                code = inspect.unwrap(value).__code__
+                place = [code.co_filename, code.co_firstlineno]
+                return {
+                    "source": old["source"] if old.get("place") == place else inspect.getsource(value),
+                    "place": place,
+                }
+        raise self._values.NotKept("its source is not known")
+
+    def _commit(self, rows: dict[str, Row], stamp: Row) -> None:
+        """The index is replaced at once, if it has changed; files that no row names any more go afterwards."""
         place = os.path.join(self._directory, INDEX)
-        with open(f"{place}.new", "w") as index:
-            json.dump(rows, index)
-        os.replace(f"{place}.new", place)
-        self._rows = rows
-        self._clean(rows)
+        if rows != self._rows or self._stale:
+            with open(f"{place}.new", "w") as index:
+                index.write(json.dumps(rows))
+            os.replace(f"{place}.new", place)
+            self._rows = rows
+            self._clean(rows)
+            self._stale = False
+        # In place and in one piece: replacing a file takes milliseconds where others write to the disk.
+        written = os.open(os.path.join(self._directory, STAMP), os.O_WRONLY | os.O_CREAT, 0o600)
+        try:
+            os.pwrite(written, json.dumps(stamp).ljust(STAMP_BYTES).encode(), 0)
+        finally:
+            os.close(written)
+        self._stamp = stamp
 
     def _clean(self, rows: dict[str, Row]) -> None:
         """Remove the files that no row names."""
-        used = {INDEX, *(row["file"] for row in rows.values() if "file" in row)}
+        used = {INDEX, STAMP, *(row["file"] for row in rows.values() if "file" in row)}
         for each in os.listdir(self._directory):
             if each not in used:
                 with suppress(OSError):
                     os.unlink(os.path.join(self._directory, each))
 
-    def _load(self) -> dict[str, Row]:
-        """The rows that were written last, by whichever kernel; none where they cannot be read."""
-        try:
-            with open(os.path.join(self._directory, INDEX)) as index:
-                return cast("dict[str, Row]", json.load(index))
-        except (OSError, ValueError):
-            return {}
+    def _load(self) -> tuple[dict[str, Row], Row]:
+        """The rows that were written last, by whichever kernel, and their stamp; none where they cannot be read."""
+        found = []
+        with suppress(OSError, ValueError):
+            for each in (INDEX, STAMP):
+                with open(os.path.join(self._directory, each)) as file:
+                    found.append(json.load(file))
+            return found[0], found[1]
+        return {}, {}
 
-    def restore(self, names: dict[str, Any], seconds: float) -> Row:
-        """Give the names of the kernel before to this one; what each became. An interrupt ends it, as its time does."""
+    def restore(self, names: dict[str, Any], seconds: float, expected: int | None, generation: int | None) -> Row:
+        """Give the names of a kernel before, of the `expected` generation if one is said, to this one; tell of each.
+
+        They are those of this `generation` from then on. An interrupt ends it, as its time does.
+        """
         until, ended = time.monotonic() + seconds, ""
-        try:
-            with open(os.path.join(self._directory, INDEX)) as index:
-                rows = json.load(index)
-        except (OSError, ValueError) as error:
-            return {"status": "error", "evalue": f"what was kept cannot be read: {error}"[:LONGEST_WHY]}
-        said = []
-        for name, row in sorted(rows.items(), key=lambda item: _order(item[1])):  # stable: else as they were defined
-            why = ended = ended or (NO_TIME if time.monotonic() > until else "")
-            try:
-                if not ended:
-                    names[name] = self._read(name, row, names)
-            except KeyboardInterrupt:
-                why = ended = INTERRUPTED
-            except BaseException as error:  # of the user's code: `SystemExit` too, which would end the kernel
-                why = row.get("why") or _say(error)
-            said.append(
-                {"name": name[:LONGEST_NAME], "outcome": "lost" if why else "restored", "why": why[:LONGEST_WHY]}
-            )
-        return {"status": "ok", "variables": said[:MOST_NAMES]}
+        rows, stamp = self._load()
+        if not stamp or (expected is not None and stamp.get("generation") != expected):
+            return {"status": "ok", "found": False, "variables": []}
+        said: dict[str, Row] = {}
+        builtins = names.get("__builtins__")
+        for again in (False, True):  # a value may need what a later row has
+            for name, row in sorted(rows.items(), key=lambda item: _order(item[1])):  # stable: else as defined
+                if again and (said[name]["outcome"] != "lost" or _has_no_value(row)):
+                    continue
+                ended = ended or (NO_TIME if time.monotonic() > until else "")
+                try:
+                    said[name] = self._take_up(name, row, names, stamp, ended)
+                except KeyboardInterrupt:
+                    ended = INTERRUPTED
+                    said[name] = _tell(name, "lost", ended)
+        if builtins is not None:
+            names["__builtins__"] = builtins  # unpickled functions put another form of them there
+        self._rows = {name: row for name, row in rows.items() if said[name]["outcome"] != "lost"}
+        self._stale = self._rows != rows
+        if generation is not None:
+            with suppress(OSError):  # the disk is full: the next that is kept says so
+                self._commit(self._rows, {**stamp, "generation": generation})
+        count = [stamp.get(key) for key in ("at", "executions")]
+        return {"status": "ok", "found": True, "at": count[0], "executions": count[1], "variables": _cut(said)}
 
-    def _read(self, name: str, row: Row, names: dict[str, Any]) -> Any:
+    def _take_up(self, name: str, row: Row, names: dict[str, Any], stamp: Row, ended: str) -> Row:
+        if _has_no_value(row):
+            return _tell(name, "lost", row["why"])
+        try:
+            if ended:
+                return _tell(name, "lost", ended)
+            names[name] = self._read(name, row, names, stamp)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # of the user's code: `SystemExit` too, which would end the kernel
+            return _tell(name, "lost", self._say(error))
+        if "executions" in row:
+            return {**_tell(name, "stale", row.get("why", "")), "executions": row["executions"]}
+        return _tell(name, "copied", f"it shared objects with `{row['shared']}`") if "shared" in row else _tell(name)
+
+    def _read(self, name: str, row: Row, names: dict[str, Any], stamp: Row) -> Any:
         if "same" in row:
             return names[row["same"]]
         if "module" in row:
             return importlib.import_module(row["module"])
-        if "source" in row:
-            exec(compile(row["source"], f"<kept {name}>", "exec"), names)  # noqa: S102 - the user's own code
-            return names[name]
-        with open(os.path.join(self._directory, row["file"]), "rb") as file:
-            return pickle.load(file)  # noqa: S301 - what the same user has written
+        foreign = row.get("code", False) and stamp.get("python") != PYTHON
+        if "file" in row and not foreign:
+            value = self._values.read_value(os.path.join(self._directory, row["file"]), row)
+            _remember_source(row)
+            return value
+        if "source" not in row:
+            raise self._values.NotKept(f"it has code of Python {stamp.get('python')}, and this is {PYTHON}")
+        file = f"<kept {name}>"
+        _remember_source({**row, "place": (file, 1)})
+        exec(compile(row["source"], file, "exec"), names)  # noqa: S102 - the user's own code
+        return names[name]
+
+    def _say(self, error: BaseException) -> str:
+        """Why a value is not kept; its own `__str__` may fail, too."""
+        if isinstance(error, self._values.NotKept):
+            return str(error)
+        name = type(error).__name__
+        try:
+            return f"{name}: {error}"[:LONGEST_WHY]
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
+            return name[:LONGEST_WHY]
 
 
-def _say(error: BaseException) -> str:
-    """Why a value is not kept; its own `__str__` may fail, too."""
-    if isinstance(error, NotKept):
-        return str(error)
-    name = type(error).__name__
-    try:
-        return f"{name}: {error}"[:LONGEST_WHY]
-    except KeyboardInterrupt:
-        raise
-    except BaseException:
-        return name[:LONGEST_WHY]
+class _Shared:
+    """Objects that more than one variable has; what was looked at is held, so that no other object gets its id."""
+
+    def __init__(self) -> None:
+        self._memos: list[tuple[str, Any]] = []
+        self._objects = 0
+
+    def note(self, name: str, memo: Any) -> None:
+        """A value was pickled, with this memo of its pickler's; a large one has none."""
+        self._objects += len(memo)
+        if self._objects <= MOST_OBJECTS:
+            self._memos.append((name, memo))
+
+    def find(self, names: dict[str, Any], first: dict[int, str]) -> dict[str, str]:
+        """Each variable that has an object of another's, with such another."""
+        owners = {key: name for key, name in first.items() if _can_change(names[name])}
+        owners.update((id(base), name) for name in list(owners.values()) for base in _find_bases(names[name]))
+        found = dict[str, str]()
+        for name, memo in self._memos:
+            held = {key for key, (_number, each) in memo.items() if key in owners or _can_change(each, inside=True)}
+            for key in held.union(map(id, _find_bases(names[name]))):
+                other = owners.setdefault(key, name)
+                if other != name and key not in _find_attributes(memo):
+                    found.setdefault(name, other)
+                    found.setdefault(other, name)
+        return found
+
+
+def _find_attributes(memo: Any) -> set[int]:
+    """What the classes of objects have, not the objects: some libraries pickle it with each, as pandas does."""
+    classes = {base for _number, each in memo.values() for base in type(each).__mro__ if base.__module__ != "__main__"}
+    return {id(each) for base in classes for each in vars(base).values()}
+
+
+def _find_bases(value: Any) -> list[Any]:
+    """The arrays whose memory an array has a part of."""
+    found: list[Any] = []
+    while type(value).__module__ == "numpy" and getattr(value, "base", None) is not None and len(found) < MOST_BASES:
+        value = value.base
+        found.append(value)
+    return found
+
+
+def _can_change(value: Any, *, inside: bool = False) -> bool:
+    """Whether it matters that there is one of it; of what is inside of values only what surely does."""
+    kind = type(value)
+    if inside:
+        return kind in CONTAINERS or (kind.__module__ == "__main__" and not isinstance(value, (type, Enum)))
+    return kind not in FIXED and not isinstance(value, (type, Enum))
+
+
+def _tell(name: str, outcome: str = "restored", why: str = "") -> Row:
+    return {"name": name[:LONGEST_NAME], "outcome": outcome, "why": why[:LONGEST_WHY]}
+
+
+def _cut(said: dict[str, Row]) -> list[Row]:
+    return list(said.values())[:MOST_NAMES]
+
+
+def _has_no_value(row: Row) -> bool:
+    return "why" in row and "executions" not in row
 
 
 def _is_kept(name: Any, hidden: Any) -> bool:
@@ -248,37 +347,27 @@ def _is_kept(name: Any, hidden: Any) -> bool:
 
 def _order(row: Row) -> int:
     """Modules first, then functions and classes, then values, which may need them; second names of something last."""
-    return 0 if "module" in row else 1 if "source" in row else 3 if "same" in row else 2
+    return 0 if "module" in row else 1 if "source" in row or row.get("code") else 3 if "same" in row else 2
 
 
-def _describe(name: str, value: Any) -> Row | None:
-    """The row of a value that needs no file; None for one that is pickled. Raises `NotKept`."""
-    if isinstance(value, types.ModuleType):
-        if sys.modules.get(value.__name__) is not value or value.__name__ == "__main__":
-            raise NotKept("a module that no import finds")
-        return {"module": value.__name__}
-    own = isinstance(value, (types.FunctionType, type)) and value.__module__ == "__main__"
-    if own:
-        return {"source": _find_source(name, value)}
-    for kind, what in (
-        (io.IOBase, "an open file"),
-        ((types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType), "code that has begun: a generator"),
-    ):
-        if isinstance(value, kind):
-            raise NotKept(what)
-    return None
+def _is_own(name: str, value: Any) -> bool:
+    """Whether it is something of a cell that has that name itself, as a function or class does."""
+    return callable(value) and getattr(value, "__module__", None) == "__main__" and _name_of(value) == name
 
 
-def _find_source(name: str, value: Any) -> str:
-    if getattr(value, "__closure__", None):
-        raise NotKept("a function that holds variables of another")
-    if value.__qualname__ != name:
-        raise NotKept("a lambda, or a function or class under another name than its own")
-    found = _find_class(name) if isinstance(value, type) else None
-    try:
-        return found or inspect.getsource(value)
-    except (OSError, TypeError):
-        raise NotKept("its source is not known") from None
+def _name_of(value: Any) -> Any:
+    return getattr(value, "__qualname__", None)
+
+
+def _remember_source(row: Row) -> None:
+    """Have tracebacks and `inspect` find the source of a function where its code says that it is."""
+    if "source" in row and "place" in row:
+        file, first = row["place"]
+        lines = row["source"].splitlines(keepends=True)
+        there = list(linecache.cache.get(file, (0, None, [], file))[2])
+        there += ["\n"] * (first - 1 + len(lines) - len(there))
+        there[first - 1 : first - 1 + len(lines)] = lines
+        linecache.cache[file] = (sum(map(len, there)), None, there, file)
 
 
 def _find_class(name: str) -> str | None:
@@ -296,29 +385,9 @@ def _find_class(name: str) -> str | None:
     return None
 
 
-def _cut(data: memoryview, until: float) -> Iterator[memoryview]:
-    """Parts of something large, between which its time may be over; raises `NotKept`."""
-    for start in range(0, data.nbytes, PIECE_BYTES):
-        if time.monotonic() > until:
-            raise NotKept(NO_TIME)
-        yield data[start : start + PIECE_BYTES]
-
-
-def _digest(value: Any, most_bytes: int, until: float) -> str | None:
-    """Of short scalars, and of numpy's arrays and bytes that are large as they lie in memory: they need no pickling."""
+def _digest(value: Any) -> str | None:
+    """Of short scalars: they need no pickling."""
     kind = type(value)
     if kind in SCALARS or (kind is int and value.bit_length() <= SHORT) or (kind is str and len(value) <= SHORT):
         return f"{kind.__name__} {value!r}"
-    numpy = sys.modules.get("numpy")
-    if type(value) is bytes:
-        shape, data = "bytes", memoryview(value)
-    elif numpy is not None and type(value) is numpy.ndarray and not value.dtype.hasobject and value.flags.c_contiguous:
-        shape, data = f"{value.shape} {value.dtype.str}", memoryview(value.reshape(-1).view("u1"))
-    else:
-        return None
-    if not SMALL_BYTES < data.nbytes <= most_bytes:
-        return None
-    found = hashlib.blake2b(digest_size=16)
-    for part in _cut(data, until):
-        found.update(part)
-    return f"{shape} {found.hexdigest()}"
+    return None

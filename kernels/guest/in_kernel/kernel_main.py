@@ -233,13 +233,15 @@ class Kernel(IPythonKernel):
         """Between cells, in the thread that runs code: variables for the next kernel, or those of the last one."""
         shell, asked = cast("Any", self.shell), parent["content"]
         try:
-            self._kept = self._kept or load("kept_variables").KeptVariables()
+            self._kept = self._kept or load("kept_variables").KeptVariables(load("kept_values"))
             if asked["do"] == "restore":
-                content = self._kept.restore(shell.user_ns, asked.get("seconds", RESTORE_SECONDS))
+                whose = asked.get("expected"), asked.get("generation")
+                content = self._kept.restore(shell.user_ns, asked.get("seconds", RESTORE_SECONDS), *whose)
             elif self._contexts is not None and not self._contexts.is_default:
                 content = {"status": "error", "evalue": "the code ran in a context of its own"}
             else:
-                content = self._kept.keep(shell.user_ns, shell.user_ns_hidden, asked["bytes"], asked["seconds"])
+                limits = asked["bytes"], asked["seconds"]
+                content = self._kept.keep(shell.user_ns, shell.user_ns_hidden, *limits, asked.get("stamp", {}))
         except BaseException as error:  # of code of the user's, whose `SystemExit` is not the kernel's end
             if isinstance(error, KeyboardInterrupt):
                 self._interrupted_at = time.time()

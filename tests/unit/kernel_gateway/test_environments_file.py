@@ -288,7 +288,7 @@ def test_variables_are_kept_where_a_table_says_so() -> None:
     assert (told["etl"].keep_variables, told["etl"].keep_variables_mb) == ("on_idle", 7)
     assert environments("[etl]\nimage = 'data'")["etl"].keep_variables == "off"
     with pytest.raises(SettingInvalid, match="keep_variables must be one of"):
-        environments("[python]\nkeep_variables = 'each'")
+        environments("[python]\nkeep_variables = 'always'")
 
 
 @pytest.mark.parametrize(

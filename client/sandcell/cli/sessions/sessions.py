@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import get_args
+
 import click
 
 from sandcell import Client
@@ -12,7 +15,7 @@ from sandcell.cli.sessions import choosing, current_session
 from sandcell.cli.verbs import Verbs
 from sandcell.cli.wording import describe_network, describe_sync, format_megabytes
 from sandcell.models.network import SessionNetwork
-from sandcell.models.sessions import Session, SessionStatus
+from sandcell.models.sessions import KeepVariables, Restored, Session, SessionStatus
 from sandcell.models.sync import SyncMode
 from sandcell.operations import sessions as operations
 from sandcell.paging import collect_pages
@@ -54,6 +57,8 @@ def _row(each: Session) -> tuple[object, ...]:
 @click.option("--replay-of", metavar="SESSION", help="With a copy of its files, and its cells run again.")
 @click.option("--timeout", "timeout_seconds", type=int, metavar="SECONDS", help="Ends at the latest after this long.")
 @click.option("--idle-timeout", "idle_timeout_seconds", type=int, metavar="SECONDS", help="Ends when idle this long.")
+@click.option("--keep-variables", type=click.Choice(get_args(KeepVariables)), help="When variables are written down.")
+@click.option("--keep-variables-mb", type=int, metavar="MB", help="How much of them, at most.")
 @sync_mode
 @as_json
 @connected
@@ -67,6 +72,8 @@ def new(
     replay_of: str | None,
     timeout_seconds: int | None,
     idle_timeout_seconds: int | None,
+    keep_variables: KeepVariables | None,
+    keep_variables_mb: int | None,
     sync: SyncMode | None,
     as_json: bool,
 ) -> None:
@@ -80,6 +87,8 @@ def new(
         idle_timeout_seconds=idle_timeout_seconds,
         replay_of=replay_of,
         sync=sync,
+        keep_variables=keep_variables,
+        keep_variables_mb=keep_variables_mb,
     )
     current_session.remember(client.url, started.id)
     if as_json:
@@ -111,6 +120,7 @@ def show(client: Client, *, session_id: str | None, as_json: bool) -> None:
         ("network used", _describe_use(found.network)),
         ("workspace", found.workspace_id),
         ("generation", found.generation),
+        ("variables restored", _describe_restored(found.restored)),
         ("created", found.created_at),
         ("last activity", found.last_activity_at),
         ("ends if idle", found.idle_expires_at),
@@ -123,6 +133,14 @@ def show(client: Client, *, session_id: str | None, as_json: bool) -> None:
         ("sync", found.sync.mode),
     ]
     show_table(("", ""), rows)
+
+
+def _describe_restored(restored: Restored | None) -> str:
+    if restored is None or restored.why is not None:
+        return "" if restored is None else restored.why or ""
+    counts = Counter(each.outcome for each in restored.variables)
+    said = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+    return f"{said or 'none'}, as of {restored.as_of}"
 
 
 def _describe_use(policy: SessionNetwork) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from kernel_gateway.server import sandboxes
 from kernel_gateway.services.mirroring.mirrors import Mirrors
-from sandcell.models.sessions import Session
+from sandcell.models.sessions import Restored, Session
 from tests.integration.kernel_gateway.services.conftest import Gateway, House
 from tests.integration.kernel_gateway.services.lost_kernels import lose_kernels_when_open
 from tests.lost_hosts import reboot
@@ -119,3 +119,43 @@ def is_closed(mirror: Mirror) -> bool:
         mirror.request_flush()
         return False
     return True
+
+
+def test_variables_that_were_kept_before_a_restart_outlive_a_kernel_that_dies_after_it(house: House) -> None:
+    async def die_and_look(gateway: Gateway, session: Session, generation: int) -> Restored:
+        assert (await gateway.run(session, "import os; os.kill(os.getpid(), 9)")).status == "died"
+        assert await gateway.text(session, "kept, again['kept']") == "([1], [1])"
+        restored = (await gateway.show(session)).restored
+        assert restored is not None
+        assert (restored.generation, restored.why) == (generation, None)
+        assert {each.name for each in restored.variables} == {"kept", "again"}
+        assert restored.as_of is not None
+        return restored
+
+    async def test() -> None:
+        async with house.gateway(keep_sessions_on_shutdown=True) as gateway:
+            session = await gateway.start(keep_variables="each", keep_variables_mb=7)
+            assert (session.keep_variables, session.keep_variables_mb) == ("each", 7)
+            await gateway.run(session, "kept = [1]; again = {'kept': kept}")
+            await gateway.run(session, "")  # which runs when those are kept
+        async with house.gateway(keep_sessions_on_shutdown=True) as gateway:
+            restored = await die_and_look(gateway, session, 2)
+        async with house.gateway() as gateway:
+            assert (await gateway.show(session)).restored == restored
+            await die_and_look(gateway, session, 3)
+
+    asyncio.run(test())
+
+
+def test_a_restart_on_request_before_that_of_the_service_leaves_nothing(house: House) -> None:
+    async def test() -> None:
+        async with house.gateway(keep_sessions_on_shutdown=True) as gateway:
+            session = await gateway.start(keep_variables="each")
+            await gateway.run(session, "kept = 1")
+            await gateway.services.sessions.restart(gateway.me, session.id)
+        async with house.gateway() as gateway:
+            assert (await gateway.run(session, "import os; os.kill(os.getpid(), 9)")).status == "died"
+            assert await gateway.text(session, "'kept' in globals()") == "False"
+            assert (await gateway.show(session)).restored is None
+
+    asyncio.run(test())

@@ -46,13 +46,13 @@ assert listed == [1, {"a": (2, 3)}, {4}] and same is listed
 assert type(point) is Point and point.x == [listed] and double(21) == 42
 assert (day.year, str(money), counted["a"], notation.dumps([1])) == (2020, "1.10", 2, "[1]")
 assert array.sum() == 4999950000.0 and list(frame["a"]) == [1, 2] and frame["b"].isna().sum() == 1
-sorted({"opened", "waiting", "lock", "adder", "trap", "_own"} & set(globals()))
+assert adder(1) == 2
+sorted({"opened", "waiting", "lock", "trap", "_own"} & set(globals()))
 """
 LOST = {
     "opened": "an open file",
     "waiting": "code that has begun: a generator",
     "lock": "TypeError: cannot pickle '_thread.lock' object",
-    "adder": "a function that holds variables of another",
     "trap": "RuntimeError: not me",
 }
 

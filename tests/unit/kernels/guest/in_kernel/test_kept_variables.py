@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -9,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from kernels.guest.in_kernel import kept_variables
-from kernels.guest.in_kernel.kept_variables import INDEX, INTERRUPTED, NO_TIME, KeptVariables
+from kernels.guest.in_kernel import kept_values, kept_variables
+from kernels.guest.in_kernel.kept_variables import INDEX, INTERRUPTED, NO_TIME, STAMP, KeptVariables
 
 LARGE = 300_000
 PLENTY = 10_000_000
@@ -44,42 +45,52 @@ def interrupt() -> None:
     raise KeyboardInterrupt
 
 
-def keep(kept: KeptVariables, names: dict[str, Any], most_bytes: int = PLENTY, seconds: float = SECONDS) -> Any:
-    return kept.keep(names, {}, most_bytes, seconds)
+def new(directory: Path) -> KeptVariables:
+    return KeptVariables(kept_values, str(directory))
+
+
+def keep(
+    kept: KeptVariables,
+    names: dict[str, Any],
+    most_bytes: int = PLENTY,
+    seconds: float = SECONDS,
+    executions: int = 1,
+) -> Any:
+    return kept.keep(names, {}, most_bytes, seconds, {"generation": 1, "executions": executions, "at": 1.0})
 
 
 def restore(directory: Path, seconds: float = SECONDS) -> tuple[dict[str, Any], dict[str, str]]:
     names: dict[str, Any] = {}
-    told = KeptVariables(str(directory)).restore(names, seconds)
+    told = new(directory).restore(names, seconds, None, None)
     return names, {each["name"]: each["why"] for each in told["variables"] if each["outcome"] == "lost"}
 
 
 @pytest.mark.parametrize("happen", [fail, lambda: sys.exit(3)])
 def test_a_value_that_is_refused_half_way_leaves_no_file(tmp_path: Path, happen: Callable[[], object]) -> None:
-    kept = KeptVariables(str(tmp_path))
+    kept = new(tmp_path)
     names = {"number": 2, "refused": Fails(happen), "listed": [1]}
     for _ in range(3):
         assert keep(kept, names) == {"status": "ok", "kept": 2, "refused": 1}
-        assert len(list(tmp_path.iterdir())) == 3, "the index and two values"
+        assert len(list(tmp_path.iterdir())) == 4, "the index, its stamp and two values"
     found, lost = restore(tmp_path)
     assert (found, list(lost)) == ({"number": 2, "listed": [1]}, ["refused"])
 
 
 def test_a_value_without_room_leaves_no_file(tmp_path: Path) -> None:
-    kept = KeptVariables(str(tmp_path))
+    kept = new(tmp_path)
     for _ in range(2):
         keep(kept, {"many": [bytes(LARGE) for _ in range(3)]}, most_bytes=LARGE * 2)
-        assert [each.name for each in tmp_path.iterdir()] == [INDEX]
+        assert {each.name for each in tmp_path.iterdir()} == {INDEX, STAMP}
 
 
 def test_an_interrupt_leaves_what_was_kept_before(tmp_path: Path) -> None:
-    kept = KeptVariables(str(tmp_path))
+    kept = new(tmp_path)
     keep(kept, {"a": 1, "b": bytes(LARGE)})
     before = {each.name for each in tmp_path.iterdir()}
     with pytest.raises(KeyboardInterrupt):
         keep(kept, {"a": 2, "b": bytes(LARGE + 1), "c": Fails(interrupt)})
     assert {each.name for each in tmp_path.iterdir()} == before
-    successor = KeptVariables(str(tmp_path))  # has kept nothing yet: those of the one before stay
+    successor = new(tmp_path)  # has kept nothing yet: those of the one before stay
     with pytest.raises(KeyboardInterrupt):
         keep(successor, {"b": bytes(LARGE + 2), "c": Fails(interrupt)})
     assert {each.name for each in tmp_path.iterdir()} == before
@@ -88,13 +99,13 @@ def test_an_interrupt_leaves_what_was_kept_before(tmp_path: Path) -> None:
 
 
 def test_time_that_is_over_is_looked_at_for_each_name(tmp_path: Path) -> None:
-    assert keep(KeptVariables(str(tmp_path)), {"a": 1, "b": "x"}, seconds=-1.0)["refused"] == 2
-    keep(KeptVariables(str(tmp_path)), {"a": 1})
+    assert keep(new(tmp_path), {"a": 1, "b": "x"}, seconds=-1.0)["refused"] == 2
+    keep(new(tmp_path), {"a": 1})
     assert restore(tmp_path, seconds=-1.0) == ({}, {"a": NO_TIME})
 
 
 def test_what_a_restore_cannot_take_up_is_lost_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    keep(KeptVariables(str(tmp_path)), {"first": 1, "second": 2, "third": 3})
+    keep(new(tmp_path), {"first": 1, "second": 2, "third": 3})
     read = KeptVariables._read
     errors: dict[str, type[BaseException]] = {"second": SystemExit}
 
@@ -107,3 +118,84 @@ def test_what_a_restore_cannot_take_up_is_lost_alone(tmp_path: Path, monkeypatch
     assert restore(tmp_path) == ({"first": 1, "third": 3}, {"second": "SystemExit: "})
     errors["second"] = KeyboardInterrupt
     assert restore(tmp_path) == ({"first": 1}, {"second": INTERRUPTED, "third": INTERRUPTED})
+
+
+def test_only_what_has_changed_is_written(tmp_path: Path) -> None:
+    kept = new(tmp_path)
+    names: dict[str, Any] = {"small": [1], "large": bytearray(5_000_000), "frame": [bytes(LARGE), bytearray(LARGE)]}
+    keep(kept, names)
+    before = {each.name for each in tmp_path.iterdir()}
+    keep(kept, names)
+    assert {each.name for each in tmp_path.iterdir()} == before
+    for change in (
+        lambda: names["large"].__setitem__(4_999_999, 1),  # the last byte, in place
+        lambda: names["large"].__setitem__(0, 1),
+        lambda: names["large"].append(2),  # begins as it was
+        lambda: names["large"].__delitem__(slice(3_000_000, None)),
+        lambda: names["frame"][1].__setitem__(7, 1),
+        lambda: names["small"].append(2),
+    ):
+        change()
+        keep(kept, names)
+        after = {each.name for each in tmp_path.iterdir()}
+        assert len(after - before) == 1, "one file is another"
+        assert restore(tmp_path)[0] == names
+        before = after
+
+
+def test_what_there_is_no_time_for_stays_as_it_was_and_says_so(tmp_path: Path) -> None:
+    kept, names = new(tmp_path), {"a": [1], "b": [bytearray(LARGE)]}
+    keep(kept, names, executions=5)
+    names["b"].append(2)
+    names["c"] = [3]
+    keep(kept, names, seconds=-1.0, executions=6)
+    keep(kept, names, seconds=-1.0, executions=7)
+    found: dict[str, Any] = {}
+    told = new(tmp_path).restore(found, SECONDS, None, None)
+    assert (told["executions"], found) == (7, {"a": [1], "b": [bytearray(LARGE)]})
+    assert told["variables"] == [
+        {"name": "a", "outcome": "stale", "why": NO_TIME, "executions": 5},
+        {"name": "b", "outcome": "stale", "why": NO_TIME, "executions": 5},
+        {"name": "c", "outcome": "lost", "why": NO_TIME},
+    ]
+    keep(kept, names, executions=8)
+    assert restore(tmp_path) == (names, {})
+
+
+def test_only_what_the_expected_kernel_has_kept_or_taken_up_is_restored(tmp_path: Path) -> None:
+    keep(new(tmp_path), {"a": 1})
+    assert new(tmp_path).restore({}, SECONDS, 2, 3)["found"] is False
+    assert new(tmp_path).restore({}, SECONDS, 1, 2)["found"] is True
+    assert new(tmp_path).restore({}, SECONDS, 1, 3)["found"] is False, "it is generation 2's now"
+    assert new(tmp_path).restore({}, SECONDS, 2, 3)["found"] is True
+
+
+def test_the_directory_can_be_moved(tmp_path: Path) -> None:
+    names = {"a": [bytearray(LARGE)], "f": 2**300}
+    keep(new(tmp_path / "there"), names)
+    (tmp_path / "there").rename(tmp_path / "here")
+    assert restore(tmp_path / "here") == (names, {})
+
+
+def test_objects_that_several_variables_have_are_told(tmp_path: Path) -> None:
+    inner = [1]
+    keep(new(tmp_path), {"inner": inner, "outer": {"inner": inner}, "other": (inner,), "alone": [1], "again": inner})
+    told = new(tmp_path).restore({}, SECONDS, None, None)["variables"]
+    assert {each["name"]: each["outcome"] for each in told} == {
+        **dict.fromkeys(("inner", "outer", "other"), "copied"),
+        **dict.fromkeys(("alone", "again"), "restored"),
+    }
+
+
+def test_code_of_another_python_comes_back_by_its_source_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = "def double(x): return x * 2\nhidden = lambda: 1\n"
+    lines = source.splitlines(keepends=True)
+    monkeypatch.setitem(linecache.cache, "<cell>", (len(source), None, lines, "<cell>"))
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(source, "<cell>", "exec"), names)
+    keep(new(tmp_path), names)
+    monkeypatch.setattr(kept_variables, "PYTHON", "3.99")
+    found, lost = restore(tmp_path)
+    assert found["double"](3) == 6
+    assert list(lost) == ["hidden"]
+    assert "3.99" in lost["hidden"]
