@@ -200,6 +200,12 @@ class LayPackages(_Said, frozen=True):
     part: Literal["python", "debian"]
 
 
+class StopLaying(_Said, frozen=True):
+    """Give up the image that `LayPackages` is making, or is to make, of what this sandbox has installed."""
+
+    sandbox_id: SandboxId
+
+
 class RemoveLayer(_Said, frozen=True):
     """Remove such an image, on which no sandbox runs."""
 
@@ -213,7 +219,7 @@ Verb = (
 """Requests that the server hands to the runtime as they are."""
 Request = (
     Check | Create | Claim | MarkWorkspaceReady | Reopen | List | Running | Usage | WatchMemory | PageOut | Thaw | Dial
-    | Listen | OpenBeneath | Destroy | SaveToken | View | LayPackages | RemoveLayer
+    | Listen | OpenBeneath | Destroy | SaveToken | View | LayPackages | StopLaying | RemoveLayer
 )  # fmt: skip
 
 
