@@ -5,6 +5,8 @@ All that interprets a package runs in the sandbox, as its user. What comes back 
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import shlex
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
@@ -22,6 +24,8 @@ PYPI: Final = PackageIndex("https://pypi.org/simple/")
 """Where Python packages come from unless an operator says so."""
 OUTPUT_BYTES: Final = 64 * 1024
 SHOWN: Final = 2_000
+LOOK_SECONDS: Final = 1.0
+_FIRST_LOOKS: Final = (0.05, 0.1, 0.2, 0.4)
 _WITH_VARIABLES: Final = f"env --unset=no_proxy --unset=NO_PROXY {shlex.join(debian_packages.VARIABLES)}"
 """A source at a loopback address of the host is reached like any other."""
 _PROGRAM: Final = Path(debian_packages.__file__)
@@ -33,12 +37,16 @@ _INSTALL: Final = (
 
 @dataclass(frozen=True)
 class Installer:
-    """Installs in the sandbox of `guest`, made from `base`; each command has `seconds`, `say` gets what it prints."""
+    """Installs in the sandbox of `guest`, made from `base`; each command has `seconds`.
+
+    `say` gets what a command has printed once it has ended, `show` all that it has printed so far, about once a second.
+    """
 
     guest: GuestClient
     base: Environment
     seconds: float
     say: Callable[[str], None] = lambda _: None
+    show: Callable[[str], None] = lambda _: None
 
     async def install_python(self, packages: Sequence[str], before: Sequence[InstalledPackage]) -> None:
         """Have pip install; packages that the image has keep their versions.
@@ -59,8 +67,16 @@ class Installer:
     async def run(self, command: str) -> str:
         """What a command printed."""
         done = await self.guest.run_command(
-            command, timeout_seconds=self.seconds, output_bytes=OUTPUT_BYTES, merge_output=True
+            command, timeout_seconds=self.seconds, output_bytes=OUTPUT_BYTES, background=True, merge_output=True
         )
+        # Asked for, not followed: of a package that floods the guest keeps a bounded amount. The command's own deadline
+        # ends this.
+        for wait in itertools.chain(_FIRST_LOOKS, itertools.repeat(LOOK_SECONDS)):
+            if done.status != "running":
+                break
+            self.show(done.stdout)
+            await asyncio.sleep(wait)
+            done = await self.guest.task(done.id)
         self.say(done.stdout.strip())
         if done.exit_code != 0:
             why = f"it took longer than {self.seconds:g} s" if done.timed_out else done.stdout

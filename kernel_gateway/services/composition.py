@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import structlog
 
@@ -91,6 +92,7 @@ from kernel_gateway.storage.database import Database
 from kernels.environment import Environment
 from kernels.execution.outputs import OutputCaps
 from kernels.host_memory import HostMemory
+from kernels.images import added_packages
 from kernels.sandbox import SandboxRuntime
 from kernels.sandboxed.kernel_launcher import KernelLauncher
 from kernels.sandboxed.kernel_limits import KernelLimits
@@ -231,14 +233,15 @@ class Services:
             self.clock,
             roles,
             describe_pool=self.pools.describe,
-            # Which is made later, of what stands on environments.
-            find_layer=lambda digest: self.layer_builds.find(digest),  # noqa: PLW0108
+            find_layer=self._find_layer,
+            # Of what is made later, of what stands on environments.
+            read_log=lambda environment_id: self.layer_builds.read_log(environment_id),  # noqa: PLW0108
             on_made=lambda row: self.layer_builds.start(row),  # noqa: PLW0108
             on_deleted=lambda row: self.layer_builds.stop(row),  # noqa: PLW0108
         )
         self.packages = Packages(self.environments)
         self.kernelspecs = Kernelspecs(self.environments)
-        self.images = Images(installed, self.database, self.packages)
+        self.images = Images(installed, self.database, self.environments, self.packages, self._find_layer)
         self.agents = Agents(self.environments, self.database, self.clock, self.settings)
         self._egress = Egress(self.settings, self.runtime.listen, self.audit, resolve=resolve, signer=signer)
 
@@ -384,6 +387,10 @@ class Services:
             sandboxes=sandboxes,
             kernelspecs=self.kernelspecs,
         )
+
+    def _find_layer(self, digest: str) -> Environment:
+        """An image with added packages; raises the kernels' UnknownEnvironment."""
+        return added_packages.find(Path(self.settings.data_dir), digest)
 
     def _build_layers(self, installed: Callable[[], dict[str, Environment]], layering: Layering) -> None:
         """Images with the packages that principals add."""

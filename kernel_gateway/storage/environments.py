@@ -104,6 +104,14 @@ def list_layers(connection: Connection) -> set[str]:
     return {str(row.layer) for row in connection.execute(query.where(environments.c.deleted.is_(None))) if row.layer}
 
 
+def list_built(connection: Connection, principal_id: str | None) -> list[EnvironmentRow]:
+    """Those whose image with added packages is built, of one principal or of all, the oldest first."""
+    query = _rows().where(environments.c.build == BUILT, environments.c.deleted.is_(None))
+    if principal_id is not None:
+        query = query.where(environments.c.principal_id == principal_id)
+    return [_read_environment(row) for row in connection.execute(query.order_by(environments.c.number))]
+
+
 def begin_build(connection: Connection, environment_id: str, layer: str) -> int:
     """Note that its image, of this digest, is being built; how often that has begun by now, 0 when it is not to be."""
     row = find_of_anybody(connection, environment_id)

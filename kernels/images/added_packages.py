@@ -11,14 +11,14 @@ import os
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
 from kernels.environment import Environment
-from kernels.errors import KernelsError, LauncherRefused
-from kernels.images import debian_packages, image_setup
-from kernels.images.layer import Layer, link_root
+from kernels.errors import EnvironmentBuildFailed, KernelsError, LauncherRefused
+from kernels.images import contents, debian_packages, image_setup
+from kernels.images.layer import GIVEN_UP, Layer, link_root
 from kernels.images.packages import ADDED
 from kernels.oci import environments
 from kernels.oci.safe_open import open_beneath
@@ -30,6 +30,8 @@ PYTHON_PACKAGES: Final = ".sandcell/packages"
 """Where pip of the sandbox leaves packages, below its workspace."""
 DEBIAN_PACKAGES: Final = ".sandcell/debian"
 Part = Literal["python", "debian"]
+SETUP: Final = "setup"
+"""Where the scripts of Debian packages run, below an image that is being made."""
 LONGEST_NOTE: Final = 500
 MOST_NOTES: Final = 100
 _AWAY: Final = ".removed-"
@@ -110,6 +112,9 @@ def lay(directory: Path, base: Environment, digest: str, added: Added) -> None:
                 variables=dict(base.variables),
                 notes=[*notes],
             )
+            if added.given_up():
+                raise EnvironmentBuildFailed(GIVEN_UP)
+            contents.record(replace(base, root=str(root), digest=digest, image=NAME))
 
 
 def take_archives(
@@ -134,7 +139,7 @@ def install_debian(
     Raises `EnvironmentBuildFailed`. What is in `archives` is gone then.
     """
     unfinished, archives = unfinished.absolute(), archives.absolute()
-    program, place = Path(debian_packages.__file__), unfinished / "setup"
+    program, place = Path(debian_packages.__file__), unfinished / SETUP
     shutil.copyfile(program, archives / program.name)
     inside = f"{image_setup.FILES}/{program.name}"
     said = image_setup.run(
@@ -160,6 +165,18 @@ def install_debian(
         environments.remove_tree(each)
     lines = ("".join(filter(str.isprintable, line))[:LONGEST_NOTE] for line in said.splitlines())
     return tuple(filter(None, lines))[:MOST_NOTES]
+
+
+def remove_unfinished(settings: RuntimeSettings) -> list[str]:
+    """Remove what builds of these images have left that were killed; the digests of those. Needs root."""
+    place, found = settings.data_directory / NAME, []
+    if place.is_dir():
+        with environments.building(place):
+            for left in sorted(place.glob(".sha256-*")):
+                image_setup.take_back(left / SETUP, settings)
+                environments.remove_tree(left)
+                found.append(left.name.lstrip(".").replace("-", ":"))
+    return found
 
 
 def remove(directory: Path, digest: str, find_in_use: Callable[[], set[str]]) -> None:

@@ -18,6 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from kernels.environment import Environment
+from kernels.images.inspection import inspect
 from kernels.images.kernelspecs import read_kernelspecs
 from kernels.images.manifest import DEFAULT_PATH
 from kernels.images.packages import canonicalize, read_packages
@@ -71,8 +72,6 @@ def record(environment: Environment) -> None:
 
     Needs root; raises `EnvironmentBuildFailed`.
     """
-    from kernels.images.importing import inspect  # noqa: PLC0415 - builds need it, and starts read what they left
-
     root = Path(environment.root)
     place = root.with_name(FILE)
     if place.exists():

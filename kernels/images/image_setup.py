@@ -86,7 +86,7 @@ def run(setup: ImageSetup, given_up: Callable[[], bool] = lambda: False) -> str:
     try:
         return _run_child(setup, given_up)
     except BaseException:
-        _take_back(setup)
+        take_back(Path(setup.place), setup.settings)
         raise
 
 
@@ -129,12 +129,11 @@ def _run_child(setup: ImageSetup, given_up: Callable[[], bool]) -> str:
     return said
 
 
-def _take_back(setup: ImageSetup) -> None:
+def take_back(place: Path, settings: RuntimeSettings) -> None:
     """Of a child that failed, or was killed and had no time to do it itself; what it ran ended with it."""
-    place, cgroups = Path(setup.place), _find_cgroups(setup)
-    uid = read_uid_base(place)
-    if cgroups.remove(name_container(setup)) and uid is not None:
-        _find_uids(setup).release(uid, place)
+    cgroups, uid = _find_cgroups(settings), read_uid_base(place)
+    if cgroups.remove(name_container(place)) and uid is not None:
+        _find_uids(settings).release(uid, place)
     cgroups.remove_parent()
 
 
@@ -166,15 +165,15 @@ def _end_with_parent() -> None:
 
 
 def _set_up(setup: ImageSetup) -> str:
-    place, name = Path(setup.place), name_container(setup)
+    place, name = Path(setup.place), name_container(Path(setup.place))
     place.mkdir(mode=0o711)
     # Before the claim, which leads here: who removes images has to see at any time that this one is in use.
     write_journal(place, None, setup.runtime, setup.base_digest)
-    cgroups = _find_cgroups(setup)
+    cgroups = _find_cgroups(setup.settings)
     cgroups.remove(name)  # of a build that was killed, of which nothing else is left
     state = place / "state"
     command = OciCommand(setup.runtime, state, unified=cgroups.unused_unified, deadline_seconds=setup.seconds)
-    uids = _find_uids(setup)
+    uids = _find_uids(setup.settings)
     uid = uids.claim(place)
     try:
         write_journal(place, uid, setup.runtime, setup.base_digest)
@@ -190,17 +189,16 @@ def _set_up(setup: ImageSetup) -> str:
         uids.release(uid, place)
 
 
-def name_container(setup: ImageSetup) -> str:
-    """Of the container and of its control group."""
-    return str(uuid.uuid5(uuid.NAMESPACE_URL, setup.place))
+def name_container(place: Path) -> str:
+    """Of the container that works there, and of its control group."""
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, str(place)))
 
 
-def _find_cgroups(setup: ImageSetup) -> Cgroups:
-    return Cgroups(HostPlaces(setup.settings).cgroup)
+def _find_cgroups(settings: RuntimeSettings) -> Cgroups:
+    return Cgroups(HostPlaces(settings).cgroup)
 
 
-def _find_uids(setup: ImageSetup) -> UidRanges:
-    settings = setup.settings
+def _find_uids(settings: RuntimeSettings) -> UidRanges:
     return UidRanges(
         HostPlaces(settings).uid_claims, base=settings.uid_base, count=settings.uid_ranges, first_id=read_uid_base
     )

@@ -16,11 +16,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from kernels.environment import Environment
 from kernels.errors import EnvironmentBuildFailed
 from kernels.images import inspecting, kernel_packages, trial
+from kernels.images.inspection import Found, inspect
 from kernels.images.manifest import Image, make_digest, read_image
 from kernels.images.packages import find_importable
 from kernels.images.parts import DAMAGE, describe_damage
@@ -33,22 +32,7 @@ from kernels.oci.image_layers import Parts
 from kernels.sandbox import RuntimeSettings
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_SCRIPT: Final = str(Path(inspecting.__file__))
 _PYTHONS: Final = f"3.{inspecting.OLDEST} to 3.{inspecting.NEWEST}"
-
-
-class Found(msgspec.Struct):
-    """What `inspecting` found in a root file system; `minor` is None where it is no Python 3.
-
-    `sites` are the directories that the interpreter imports packages from, in their order.
-    """
-
-    python: str
-    minor: int | None
-    ipykernel: bool
-    sites: list[str]
-    users: dict[str, int]
-    system: str
 
 
 @dataclass(frozen=True)
@@ -188,16 +172,6 @@ def _try(environment: Environment, settings: RuntimeSettings, progress: Progress
     trial.try_image(environment, settings, compiled)
     image_layers.add_layer(compiled, root)
     compiled.unlink()
-
-
-def inspect(root: Path, path: tuple[str, ...], python: str) -> Found:
-    """What is in a root file system, looked at by a process that is confined to it; raises `EnvironmentBuildFailed`."""
-    command = image_layers.make_command(_SCRIPT, root, ":".join(path), python)
-    variables = image_layers.ENVIRONMENT
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, env=variables, check=False)
-    if done.returncode:
-        raise EnvironmentBuildFailed(image_layers.describe_failure(done.returncode, done.stderr))
-    return msgspec.json.decode(done.stdout, type=Found)
 
 
 def require_usable(image: Image, found: Found, python: str) -> int:

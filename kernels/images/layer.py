@@ -22,6 +22,7 @@ from kernels.oci.safe_open import open_beneath
 
 MOST_FILES: Final = 1_000_000
 MOST_LEVELS: Final = 64
+GIVEN_UP: Final = "nobody waits for the image any more"
 _ZEROS: Final = bytes(1 << 20)
 _OPAQUE: Final = "trusted.overlay.opaque"
 _PLACE: Final = re.compile(r"/[A-Za-z0-9._/+-]{1,500}")
@@ -99,7 +100,7 @@ class Layer:
             for entry in entries:
                 self._files -= 1
                 if self._given_up():
-                    raise EnvironmentBuildFailed("nobody waits for the image any more")
+                    raise EnvironmentBuildFailed(GIVEN_UP)
                 if self._files < 0:
                     raise EnvironmentBuildFailed(f"what was installed are more than {MOST_FILES:,} files")
                 mode = os.stat(entry.name, dir_fd=source, follow_symlinks=False).st_mode

@@ -127,8 +127,10 @@ class LauncherRuntime:
         try:
             await asyncio.shield(laying)
         except asyncio.CancelledError:
-            # The launcher goes on reading the sandbox's files: it is not to be destroyed before that is over. The
+            # The launcher reads the sandbox's files until it has given up: it is not to be destroyed before that. The
             # request's own deadline ends the wait.
+            with contextlib.suppress(KernelsError, OSError):
+                await self._ask(wire.StopLaying(sandbox_id), wire.Nothing)
             await asyncio.wait([laying])
             if not laying.cancelled():
                 laying.exception()

@@ -87,6 +87,7 @@ class Launcher:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._pass_on, number)
+        self._layers.sweep()
         try:
             while True:
                 life = await self._life()

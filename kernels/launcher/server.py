@@ -76,6 +76,7 @@ class Server:
             wire.SaveToken: self._save_token,
             wire.View: self._view,
             wire.LayPackages: self._lay_packages,
+            wire.StopLaying: self._stop_laying,
             wire.RemoveLayer: self._remove_layer,
         }
 
@@ -191,6 +192,10 @@ class Server:
 
     async def _lay_packages(self, request: wire.LayPackages) -> _Done:
         await self._layers.lay(request)
+        return wire.Nothing(), None
+
+    async def _stop_laying(self, request: wire.StopLaying) -> _Done:
+        self._layers.stop(request)
         return wire.Nothing(), None
 
     async def _remove_layer(self, request: wire.RemoveLayer) -> _Done:

@@ -207,6 +207,12 @@ class LayPackages(_Said, frozen=True):
     part: Literal["python", "debian"]
 
 
+class StopLaying(_Said, frozen=True):
+    """Give up the image that `LayPackages` is making, or is to make, of what this sandbox has installed."""
+
+    sandbox_id: SandboxId
+
+
 class RemoveLayer(_Said, frozen=True):
     """Remove such an image, on which no sandbox runs."""
 
@@ -220,7 +226,7 @@ Verb = (
 """Requests that the server hands to the runtime as they are."""
 Request = (
     Check | Create | Claim | MarkWorkspaceReady | Reopen | List | Running | Usage | WatchMemory | PageOut | Thaw | Dial
-    | Listen | OpenBeneath | Kill | Destroy | SaveToken | View | LayPackages | RemoveLayer
+    | Listen | OpenBeneath | Kill | Destroy | SaveToken | View | LayPackages | StopLaying | RemoveLayer
 )  # fmt: skip
 
 

@@ -203,6 +203,8 @@ def _install(recipe: Recipe, root: Path, downloads: Downloads) -> list[str]:
     return [
         *_pip(recipe, "install", recipe.requirements),
         *("--no-compile", "--root-user-action=ignore", "--no-index", f"--find-links={downloads.wheels}"),
+        # Versions of pip before 23.3 ask here whether packages are for their own Python; the lock is of the image's.
+        "--ignore-requires-python",
         f"--target={site}",
     ]
 

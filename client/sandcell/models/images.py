@@ -9,11 +9,12 @@ from sandcell.models.model import Model
 
 
 class ImageInfo(Model):
-    """An image of the host. `environments` are made from it: the host's by name, and your own by id.
+    """An image. `environments` are made from it: the host's by name, and your own by id.
 
-    What was found in it when it was built stands at empty values for one that an older version built. `languages` are
-    those of the kernels that it declares, besides Python. `notes` say what is missing in it: packages whose script
-    failed when they were installed.
+    One with packages that were added has the name of the image below, and an `owner`: whose it is; administrators see
+    those of all principals. What was found in it when it was built stands at empty values for one that an older version
+    built. `languages` are those of the kernels that it declares, besides Python. `notes` say what is missing in it:
+    packages whose script failed when they were installed.
     """
 
     digest: str
@@ -27,6 +28,7 @@ class ImageInfo(Model):
     languages: list[str] = msgspec.field(default_factory=list)
     built_at: str | None = None
     notes: list[str] = msgspec.field(default_factory=list)
+    owner: str = ""
 
 
 class ImageDetails(Model):

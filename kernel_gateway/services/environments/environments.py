@@ -48,7 +48,8 @@ HOSTS = "host:"
 class Environments:
     """`installed` is asked every time, so a newly built environment is there at once.
 
-    `on_made` and `on_deleted` get those whose image is to be built, and all that are not there any more.
+    `on_made` and `on_deleted` get those whose image is to be built, and all that are not there any more; `read_log`
+    says what the build of one has printed so far.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Environments:
         *,
         describe_pool: Callable[[str], PoolInfo | None] = lambda _name: None,
         find_layer: custom.FindLayer = custom.find_none,
+        read_log: Callable[[str], str] = lambda _id: "",
         on_made: Callable[[EnvironmentRow], None] = lambda _row: None,
         on_deleted: Callable[[EnvironmentRow], None] = lambda _row: None,
     ) -> None:
@@ -71,6 +73,7 @@ class Environments:
         self._roles = roles
         self._describe_pool = describe_pool
         self._find_layer = find_layer
+        self._read_log = read_log
         self._on_made = on_made
         self._on_deleted = on_deleted
 
@@ -152,7 +155,8 @@ class Environments:
         if row is not None:
             info = self._info(row)
             if row.build is not None:
-                info.build_log = await self._database.run(lambda c: environments.read_log(c, row.id))
+                kept = await self._database.run(lambda c: environments.read_log(c, row.id))
+                info.build_log = kept or self._read_log(row.id)
             return info
         info = info_of_host(self._hosts(name), self._settings)
         if principal.admin:  # how much others start is no business of theirs

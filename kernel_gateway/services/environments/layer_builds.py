@@ -11,8 +11,7 @@ import asyncio
 import contextlib
 import dataclasses
 import hashlib
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +24,7 @@ from kernel_gateway.services.admission.fair_shares import FairShares
 from kernel_gateway.services.audit.log import Audit
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock
+from kernel_gateway.services.environments.build_log import BuildLog
 from kernel_gateway.services.environments.layer_sandbox import Layering, LayerSandbox, Step
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage import environments
@@ -40,8 +40,6 @@ MOST_ATTEMPTS: Final = 3
 """Of a build that does not outlive the service: it may be why the service ends."""
 WAIT_SECONDS: Final = 86_400.0
 """For a turn; after that the next look has it wait again."""
-LONGEST_LOG: Final = 64 * 1024
-"""Of one build's, in characters, of which the last are kept."""
 LONGEST_FAILURE: Final = 2_000
 _FORMAT: Final = "added packages 1"
 log = structlog.get_logger(__name__)
@@ -79,6 +77,7 @@ class LayerBuilds:
             most_waiting=settings.environments_per_principal + 1,
         )
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._logs: dict[str, BuildLog] = {}
         self._needed: set[str] = set()
         """Digests that builds under way will look for or make: none is removed, though no row has it yet."""
         self._removing = asyncio.Lock()
@@ -87,13 +86,21 @@ class LayerBuilds:
         """An image that is built; raises the kernels' `UnknownEnvironment`."""
         return added_packages.find(self._directory, digest)
 
+    def read_log(self, environment_id: str) -> str:
+        """What the build of an environment's image has printed so far; empty when none is under way."""
+        log = self._logs.get(environment_id)
+        return "" if log is None else log.read()
+
     def start(self, row: EnvironmentRow) -> None:
         """Have an environment's image built, unless it is; what becomes of it stands in its row."""
         if row.id in self._tasks:
             return
-        task = self._background.spawn(self._run(row), f"image of {row.id}")
-        self._tasks[row.id] = task
-        task.add_done_callback(lambda _: self._tasks.pop(row.id, None))
+        self._logs[row.id] = said = BuildLog()
+        task = self._tasks[row.id] = self._background.spawn(self._run(row, said), f"image of {row.id}")
+        task.add_done_callback(lambda _: self._forget(row.id))
+
+    def _forget(self, environment_id: str) -> None:
+        del self._tasks[environment_id], self._logs[environment_id]
 
     def stop(self, row: EnvironmentRow) -> None:
         """The environment is deleted: nobody wants its image any more."""
@@ -138,8 +145,7 @@ class LayerBuilds:
             await asyncio.wait([task])  # every step of a build that is cancelled has a deadline
         await self.prune()
 
-    async def _run(self, row: EnvironmentRow) -> None:
-        said: deque[str] = deque()
+    async def _run(self, row: EnvironmentRow, said: BuildLog) -> None:
         async with self._turns.place(row.principal_id), contextlib.AsyncExitStack() as held:
             try:
                 steps, failure = self._plan(row), ""
@@ -152,11 +158,10 @@ class LayerBuilds:
                         f"the service ended {MOST_ATTEMPTS} times while it was built: delete it, and try another list"
                     )
                 else:
-                    await self._build(row, steps, said.append)
+                    await self._build(row, steps, said)
             except Exception as error:
                 failure = self._explain(row, error)
-            text = clean_log(said)
-            now = self._clock.now()
+            text, now = said.read(), self._clock.now()
             await self._database.run(lambda c: environments.end_build(c, row.id, failure, text, now))
         self._record(row, failure)
 
@@ -167,18 +172,18 @@ class LayerBuilds:
             self._needed |= wanted
         held.callback(self._needed.difference_update, wanted)
 
-    async def _build(self, row: EnvironmentRow, steps: Sequence[Step], say: Callable[[str], None]) -> None:
+    async def _build(self, row: EnvironmentRow, steps: Sequence[Step], said: BuildLog) -> None:
         """Make the images that are not there, each over the one before."""
         async with asyncio.timeout(self._settings.added_build_seconds):
             base = steps[0].base
             for step in steps:
                 try:
                     base = self._over(base, self.find(step.layer))
-                    say(f"built before, of the same list: {', '.join(step.packages)}")
+                    said.add(f"built before, of the same list: {', '.join(step.packages)}")
                 except below.UnknownEnvironment:
-                    say(f"installing {', '.join(step.packages)}")
+                    said.add(f"installing {', '.join(step.packages)}")
                     wanted = Step(step.layer, base, step.part, step.packages)
-                    await self._sandbox.build(row.principal_id, wanted, say)
+                    await self._sandbox.build(row.principal_id, wanted, said)
                     base = self._over(base, self.find(step.layer))
 
     @staticmethod
@@ -234,12 +239,6 @@ def shorten(failure: str) -> str:
     lines = [line.strip() for line in rest.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith(("ERROR:", "E:", "error:"))]
     return " ".join((first, *(errors[:1] or lines[-1:])))[:LONGEST_FAILURE]
-
-
-def clean_log(said: Iterable[str]) -> str:
-    """What the tools printed, its end, as every database and terminal takes it: they print what packages say."""
-    lines = (line for text in said for line in text.splitlines())
-    return "\n".join(escape(line) for line in lines)[-LONGEST_LOG:]
 
 
 def digest_list(below: str, owner: str, listed: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ import contextlib
 import dataclasses
 import functools
 import uuid
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -24,6 +24,7 @@ from kernel_gateway.services.admission.disk_room import DiskRoom
 from kernel_gateway.services.admission.fair_shares import FairShares
 from kernel_gateway.services.admission.memory_room import MemoryRoom
 from kernel_gateway.services.admission.utility_sandboxes import UtilitySandboxes
+from kernel_gateway.services.environments.build_log import BuildLog
 from kernel_gateway.services.environments.egress import Egress
 from kernel_gateway.settings import Settings
 from kernels.environment import Environment, NetworkMode, NetworkPolicy, Resources
@@ -88,8 +89,8 @@ class LayerSandbox:
         self._disk_room = disk_room
         self._utility_sandboxes = utility_sandboxes
 
-    async def build(self, owner: str, step: Step, say: Callable[[str], None]) -> None:
-        """Make the image; `say` gets what the tools print. Raises `KernelsError`, GatewayError and TimeoutError."""
+    async def build(self, owner: str, step: Step, said: BuildLog) -> None:
+        """Make the image; `said` gets what the tools print. Raises `KernelsError`, GatewayError and TimeoutError."""
         self._disk_room.require(self._settings.added_image_bytes)
         sandbox_id, environment = str(uuid.uuid4()), self._choose_environment(step)
         before = await asyncio.to_thread(read_packages, step.base.root, step.base.python)
@@ -97,11 +98,12 @@ class LayerSandbox:
             self._utility_sandboxes.hold(sandbox_id),
             self._open(owner, sandbox_id, environment) as guest,
         ):
-            installer = Installer(guest, step.base, self._settings.added_build_seconds, say)
+            installer = Installer(guest, step.base, self._settings.added_build_seconds, said.add, said.show)
             if step.part == "debian":
                 await installer.fetch_debian(step.packages, self._settings.apt_sources or DEBIAN_SOURCES)
             else:
                 await installer.install_python(step.packages, before)
+            said.add("setting them up" if step.part == "debian" else "making the image")
             await self._layering.lay_packages(sandbox_id, step.base, step.layer, step.part)
 
     @contextlib.asynccontextmanager

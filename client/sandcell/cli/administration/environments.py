@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from typing import Literal
 
 import click
@@ -18,9 +20,11 @@ from sandcell.operations import environments as e
 from sandcell.paging import collect_pages
 
 MOST_NAMES = 20
+LOOK_SECONDS = 1.0
+LINES_COMPARED = 3
 COLUMNS = ("ENVIRONMENT", "IMAGE", "RUNTIME", "NETWORK", "MEMORY MB", "STORAGE MB", "STATUS", "DESCRIPTION")
 
-IMAGE_COLUMNS = ("IMAGE", "DIGEST", "MB", "PYTHON", "PACKAGES", "BUILT", "ENVIRONMENTS")
+IMAGE_COLUMNS = ("IMAGE", "DIGEST", "MB", "PYTHON", "PACKAGES", "BUILT", "OWNER", "ENVIRONMENTS")
 
 
 @click.group(cls=Verbs, path="environments", short_help="Make, list and delete environments; build the host's.")
@@ -58,7 +62,8 @@ def _row(one: EnvironmentInfo) -> tuple[object, ...]:
 def images(client: Client, *, image: str | None, sbom: bool, as_json: bool) -> None:
     """List the images that environments are made from, or the packages of one.
 
-    IMAGE is its digest, or the name of an environment.
+    IMAGE is its digest, or the name of an environment. Images with packages of yours are shown to you and to
+    administrators.
     """
     if image is None:
         if sbom:
@@ -83,7 +88,8 @@ def images(client: Client, *, image: str | None, sbom: bool, as_json: bool) -> N
 def _image_row(one: ImageInfo) -> tuple[object, ...]:
     digest = one.digest.removeprefix("sha256:")[:12]
     size = f"{one.size_bytes / 1_000_000:,.0f}"
-    return (one.name, digest, size, one.python_version, one.package_count, one.built_at, ", ".join(one.environments))
+    known = (one.name, digest, size, one.python_version, one.package_count, one.built_at)
+    return (*known, one.owner, ", ".join(one.environments))
 
 
 @environments.command("create", short_help="Make an environment of your own.")
@@ -157,10 +163,16 @@ def _tags(given: tuple[str, ...]) -> dict[str, str]:
 
 @environments.command("show")
 @click.argument("environment", shell_complete=completion.environments)
+@click.option("--follow", is_flag=True, help="First print what the build of its image prints, to the build's end.")
 @as_json
 @connected
-def show(client: Client, *, environment: str, as_json: bool) -> None:
-    """Show an environment by its id or name, and who needs it."""
+def show(client: Client, *, environment: str, follow: bool, as_json: bool) -> None:
+    """Show an environment by its id or name, and who needs it.
+
+    Of one whose image is being built, or could not be, what the build has printed goes to the error output.
+    """
+    if follow:
+        _follow_build(client, environment)
     one, needs = client.get_environment(environment), client.environment_dependents(environment)
     if as_json:
         show_json({"environment": one, "dependents": needs})
@@ -187,9 +199,34 @@ def show(client: Client, *, environment: str, as_json: bool) -> None:
         ("agents detached", ", ".join(needs.detached_agents)),
     ]
     show_table(("", ""), rows)
-    if one.status == "FAILED":
+    if one.status in ("BUILDING", "FAILED") and not follow:
         for line in one.build_log.splitlines():
             say(line)
+
+
+def _follow_build(client: Client, environment: str) -> None:
+    """Print the lines of a build's log as they come."""
+    shown: list[str] = []
+    while True:
+        one = client.get_environment(environment)
+        lines = one.build_log.splitlines()
+        if one.status == "BUILDING":
+            lines = lines[:-1]  # which may go on
+        for line in lines[count_shown(shown, lines) :]:
+            say(line)
+        shown = lines or shown
+        if one.status != "BUILDING":
+            return
+        time.sleep(LOOK_SECONDS)
+
+
+def count_shown(shown: Sequence[str], lines: Sequence[str]) -> int:
+    """How many of these lines of a log have been shown: what is cut of a long one is before the last of them."""
+    last = [*shown[-LINES_COMPARED:]]
+    for end in range(len(lines), 0, -1):
+        if last and [*lines[max(end - len(last), 0) : end]] == last:
+            return end
+    return 0
 
 
 @environments.command("packages")

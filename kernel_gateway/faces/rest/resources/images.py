@@ -21,7 +21,7 @@ async def get_image(call: Call) -> ImageDetails:
 
 
 async def get_image_sbom(call: Call) -> dict[str, Any]:
-    return await call.services.images.get_sbom(call.ids["image_id"])
+    return await call.services.images.get_sbom(call.principal, call.ids["image_id"])
 
 
 IMAGE: Final = "/v1/images/{image_id}"
@@ -45,7 +45,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         event="GetImage",
         summary="Show an image and its packages, by its digest or an environment's name",
         result=ImageDetails,
-        errors=(e.UnknownEnvironment,),
+        errors=(e.UnknownEnvironment, e.EnvironmentUnavailable),
     ),
     Route(
         "GET",
@@ -55,6 +55,6 @@ ROUTES: Final[tuple[Route, ...]] = (
         event="GetImageSbom",
         summary="The software bill of materials of an image (CycloneDX 1.5)",
         result=AnyObject,
-        errors=(e.UnknownEnvironment,),
+        errors=(e.UnknownEnvironment, e.EnvironmentUnavailable),
     ),
 )

@@ -10,9 +10,11 @@ import pytest
 
 from kernels.environment import Environment
 from kernels.errors import EnvironmentBuildFailed, LauncherRefused, UnknownEnvironment
-from kernels.images import added_packages, pruning
+from kernels.images import added_packages, contents, pruning
 from kernels.images.added_packages import Added, Container, Part
 from kernels.images.packages import read_packages
+from kernels.oci.places import HostPlaces, read_uid_base, write_journal
+from kernels.oci.uid_ranges import UidRanges
 from kernels.sandbox import RuntimeSettings
 
 DIGEST = "sha256:" + "1" * 64
@@ -85,6 +87,9 @@ def test_packages_get_to_their_own_place_and_nothing_else_of_the_image_changes(
     assert (place / "bin/tiny").stat().st_mode & 0o7777 == 0o755
     assert [(each.name, each.version) for each in read_packages(found.root, found.python)] == [("tiny", "1.0")]
     assert added_packages.list_digests(tmp_path) == [DIGEST]
+    known = contents.read(found)
+    assert known is not None
+    assert [(each.kind, each.name, each.version) for each in known.packages] == [("pypi", "tiny", "1.0")]
 
 
 @pytest.mark.parametrize("how", ["too large", "given up", "a link for the packages", "a link in the image"])
@@ -141,3 +146,22 @@ def test_an_image_is_removed_with_what_killed_builds_have_left_unless_a_sandbox_
     added_packages.remove(tmp_path, DIGEST, set)
     added_packages.remove(tmp_path, DIGEST, set)
     assert (names(tmp_path), added_packages.list_digests(tmp_path)) == ([".lock"], [])
+
+
+def test_what_a_killed_build_has_left_is_removed_and_the_image_below_is_in_use_no_more(
+    base: Environment, workspace: Path, tmp_path: Path, short_directory: Path
+) -> None:
+    settings = RuntimeSettings("runc", tmp_path, short_directory)
+    assert added_packages.remove_unfinished(settings) == []
+    added_packages.lay(tmp_path, base, DIGEST, added(workspace))
+    left, away = (tmp_path / ".layers" / f"{name}sha256-{'2' * 64}" for name in (".", ".removed-"))
+    away.mkdir()  # perhaps a sandbox runs on it
+    (left / "setup").mkdir(parents=True)
+    places = HostPlaces(settings)
+    uids = UidRanges(places.uid_claims, base=settings.uid_base, count=1, first_id=read_uid_base)
+    write_journal(left / "setup", uids.claim(left / "setup"), "runc", base.digest)
+    assert pruning.find_digests_in_use(short_directory) == {base.digest}
+    assert added_packages.remove_unfinished(settings) == ["sha256:" + "2" * 64]
+    assert pruning.find_digests_in_use(short_directory) == set()
+    assert list(places.uid_claims.glob("[0-9]*")) == [], "its range is free"
+    assert names(tmp_path) == [".lock", away.name, DIGEST.replace(":", "-")]

@@ -93,7 +93,7 @@ def test_one_that_is_killed_keeps_the_image_below_while_it_lives_and_holds_nothi
     thread = threading.Thread(target=work)
     thread.start()
     try:
-        cgroups, name = Cgroups(HostPlaces(setup.settings).cgroup), image_setup.name_container(setup)
+        cgroups, name = Cgroups(HostPlaces(setup.settings).cgroup), image_setup.name_container(Path(setup.place))
         eventually(lambda: cgroups.memory_limit(name) == 256 << 20)
         eventually(lambda: cgroups.counters(name).pids > 0)
         assert pruning.find_digests_in_use(short_directory) == {setup.base_digest}

@@ -94,9 +94,9 @@ def make_wheel(folder: Path) -> Path:
     wheel = folder / "tiny_package-1.0-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("tiny_package.py", "")
-        archive.writestr(
-            "tiny_package-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny-package\nVersion: 1.0\n"
-        )
+        # For the image's Python, which need not be that of the service.
+        said = "Metadata-Version: 2.1\nName: tiny-package\nVersion: 1.0\nRequires-Python: ==3.13.*\n"
+        archive.writestr("tiny_package-1.0.dist-info/METADATA", said)
         archive.writestr(
             "tiny_package-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,19 @@ ln -s /root /usr/share/away
 rm -r /usr/share/pixmaps /mnt; ln -s / /usr/share/pixmaps
 """
 """What root of the container does to the image, which is all that it reaches."""
+
+ENDLESS = "86399.25"
+"""Seconds that a script of a package sleeps."""
+
+
+def find_processes(word: str) -> list[Path]:
+    """Processes of the host whose command line has this word."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if word.encode() in (place / "cmdline").read_bytes().split(b"\0"):
+                found.append(place)
+    return found
 
 
 @contextmanager
@@ -132,6 +145,7 @@ def test_debian_packages_are_added_below_those_of_python_which_have_no_say_in_th
 ) -> None:
     with debian_mirror(tmp_path / "mirror") as mirror:
         mirror.add("greeter", {"usr/bin/greeter": "#!/bin/sh\necho from Debian\n"}, links={}, scripts={})
+        mirror.add("endless", {"usr/share/endless": ""}, links={}, scripts={"postinst": f"sleep {ENDLESS}\n"})
         mirror.add("hostile", {"usr/share/hostile": ""}, links={}, scripts={"postinst": HOSTILE})
         apt = {
             "added_packages_apt": True,
@@ -159,6 +173,13 @@ def test_debian_packages_are_added_below_those_of_python_which_have_no_say_in_th
                 400,
                 "invalid_request",
             )
+            make(rest, "endless", apt=["endless"])
+            eventually(lambda: find_processes(ENDLESS), deadline_seconds=600)
+            assert "setting them up" in rest.get("/v1/environments/endless")["build_log"]
+            assert rest.http.delete("/v1/environments/endless").is_success
+            eventually(lambda: not find_processes(ENDLESS))
+            eventually(lambda: len(layers(service)) == 2)
+            eventually(lambda: not any((service.data_dir / "sandboxes").glob("*-*")))
             make(rest, "away", apt=["no-such-debian"])
             failed = await_build(rest, "away")
             assert "Unable to locate package no-such-debian" in failed["failure"]

@@ -173,7 +173,11 @@ def test_packages_are_built_into_an_environment_of_the_principals_own_and_remove
 ) -> None:
     add_own(index)
     with Rest(indexed) as rest:
-        made = make(rest, "mine", "own-sample==1.0")
+        index.held.clear()
+        made, asked = make(rest, "mine", "own-sample==1.0"), len(index.visits)
+        eventually(lambda: len(index.visits) > asked)
+        eventually(lambda: "Looking in indexes" in rest.get("/v1/environments/mine")["build_log"])
+        index.held.set()
         assert refusal(rest, "/v1/sessions", environment="mine")[:2] == (409, "environment_unavailable")
         ready = await_build(rest, "mine")
         assert (ready["status"], ready["failure"]) == ("READY", ""), ready
@@ -183,6 +187,17 @@ def test_packages_are_built_into_an_environment_of_the_principals_own_and_remove
         (listed,) = rest.get("/v1/environments/mine/packages?name=own-sample")["items"]
         assert (listed["version"], listed["source"]) == ("1.0", "pip")
 
+        (image,) = [each for each in rest.get("/v1/images")["items"] if each["owner"]]
+        assert (image["digest"], image["environments"]) == (ready["digest"], [made["id"]])
+        assert (image["owner"], image["name"], image["description"].rpartition("; ")[2]) == (
+            "admin",
+            "python",
+            "with own-sample==1.0",
+        )
+        for name in ("mine", image["digest"]):
+            assert rest.get(f"/v1/images/{name}")["image"] == image
+            parts = rest.get(f"/v1/images/{name}/sbom")["components"]
+            assert {"own-sample", "numpy"} <= {each["name"] for each in parts}
         twin, visits = make(rest, "twin", "own-sample==1.0"), len(index.visits)
         assert await_build(rest, twin["id"])["digest"] == ready["digest"]
         assert len(index.visits) == visits, "the same list over the same image is built once"
@@ -193,6 +208,9 @@ def test_packages_are_built_into_an_environment_of_the_principals_own_and_remove
             assert all(each["kind"] == "host" for each in other.get("/v1/environments")["items"])
             theirs = other.http.get(f"/v1/environments/{made['id']}")
             assert (theirs.status_code, theirs.json()["error"]["code"]) == (404, "unknown_environment")
+            assert not [each for each in other.get("/v1/images")["items"] if each["owner"]]
+            for path in (f"/v1/images/{ready['digest']}", f"/v1/images/{ready['digest']}/sbom", "/v1/images/mine"):
+                assert other.http.get(path).status_code == 404
             unknown = other.http.get(f"/v1/environments/mine-{'0' * 10}")
             assert unknown.json()["error"]["message"] == theirs.json()["error"]["message"].replace(
                 made["id"], f"mine-{'0' * 10}"

@@ -9,10 +9,14 @@ from typing import Any
 import pytest
 
 from kernel_gateway.errors import EnvironmentUnavailable, Forbidden, InvalidRequest, QuotaReached, SettingInvalid
-from kernel_gateway.services.environments.layer_builds import LONGEST_LOG, clean_log, digest_list, shorten
+from kernel_gateway.services.clock import SystemClock
+from kernel_gateway.services.environments.build_log import LONGEST_LOG, BuildLog
+from kernel_gateway.services.environments.environments import Environments
+from kernel_gateway.services.environments.layer_builds import digest_list, shorten
 from kernel_gateway.settings import Settings, check_consistency
 from kernel_gateway.storage import environments as stored
 from kernels.errors import UnknownEnvironment
+from sandcell.models.environments import CreateEnvironment
 from tests.unit.kernel_gateway.services.environments.conftest import ANN, BEN, Desk
 
 At = Callable[[Callable[[Desk], Any]], Any]
@@ -173,9 +177,41 @@ def test_a_failure_is_one_sentence(said: str, sentence: str) -> None:
 
 
 def test_what_packages_print_is_text_that_no_database_refuses_and_no_terminal_obeys() -> None:
-    said = clean_log(["one\n\x1b]0;title\x07 \0 \ud800\ttab", "x" * LONGEST_LOG])
-    assert len(said) == LONGEST_LOG
-    assert clean_log(["one\n\x1b]0;title\x07 \0", "\ud800"]) == "one\n\\x1b]0;title\\x07 \\x00\n\\ud800"
+    said = BuildLog()
+    said.add("one\n\x1b]0;title\x07 \0")
+    said.add("\ud800")
+    assert said.read() == "one\n\\x1b]0;title\\x07 \\x00\n\\ud800"
+    for _ in range(5):
+        said.add("\0" * LONGEST_LOG)
+    assert said.read() == ("\\x00" * LONGEST_LOG)[-LONGEST_LOG:]
+
+
+def test_a_log_shows_what_a_step_has_printed_before_it_ends() -> None:
+    said = BuildLog()
+    assert said.read() == ""
+    said.add("installing x")
+    said.show("Collecting x\nDownloa")
+    assert said.read() == "installing x\nCollecting x\nDownloa"
+    said.show("Collecting x\nDownloading x.whl")
+    said.add("Collecting x\nDownloading x.whl\nSuccess")
+    assert said.read() == "installing x\nCollecting x\nDownloading x.whl\nSuccess"
+
+
+async def _read_while_building(desk: Desk) -> None:
+    settings = desk.again(added_packages_images="*").settings
+    shown = {"log": "Collecting tqdm"}
+    environments = Environments(
+        lambda: desk.hosts, settings, desk.database, SystemClock(), read_log=lambda _: shown["log"]
+    )
+    made = await environments.create(ANN, CreateEnvironment("x", packages=["tqdm"]))
+    assert (await environments.get(ANN, "x")).build_log == "Collecting tqdm"
+    assert (await environments.list(ANN, kind="made")).items[0].build_log == ""
+    await desk.database.run(lambda c: stored.end_build(c, made.id, "", "Collecting tqdm\nSuccess", 1))
+    assert (await environments.get(ANN, "x")).build_log == "Collecting tqdm\nSuccess"
+
+
+def test_the_log_of_a_build_is_shown_while_it_runs(at_desk: At) -> None:
+    at_desk(_read_while_building)
 
 
 @pytest.mark.parametrize("images", ["python,", "../x", "-x", "python data", "python,*"])
