@@ -1,4 +1,4 @@
-"""A TCP proxy before a real server that can refuse, cut, tear, stall or crawl: what an outage looks like to a client."""
+"""A TCP proxy before a real server that can refuse, cut, tear, stall or crawl: what an outage is to a client."""
 
 from __future__ import annotations
 
