@@ -28,7 +28,7 @@ from dataclasses import dataclass
 class Death:
     """Why a kernel or its sandbox is gone.
 
-    `cause` is one of `exit`, `signal`, `oom`, `deadline`, `sandbox`, `gateway_restart`, `restart`. `exit_code` and
+    `cause` is one of `exit`, `signal`, `oom`, `deadline`, `sandbox`, `restart`. `exit_code` and
     `signal` hold what the system said (a signal by its name, `SIGSEGV`); memory figures are bytes.
     """
 

@@ -1,7 +1,8 @@
 """What the start of the service takes up of an earlier process: sessions, their sandboxes, their executions.
 
 A READY session whose sandbox runs goes on with the same kernel; one whose sandbox is gone gets a new one when it is
-next used. What was queued runs; what was running has died with the earlier process.
+next used. What was queued runs. What was running goes on: the guest has kept what its kernel said since, and the event
+log, the outputs and the outcome become what they would have been.
 """
 
 from __future__ import annotations
@@ -26,15 +27,17 @@ from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage import executions, sessions
 from kernel_gateway.storage.database import Database
-from kernel_gateway.storage.executions import ExecutionRow
+from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
 from kernels.errors import Death, KernelDied, KernelsError
+from kernels.languages import PYTHON
 from kernels.sandbox import SandboxInfo, SandboxRuntime
 
 log = structlog.get_logger(__name__)
-GOES_ON = (
-    "the service restarted while this ran; the output since is lost. The kernel and its globals live on, and the code"
-    " may still be running in it"
+CUT_SHORT = (
+    "the service restarted while this ran in a sandbox that does not keep output meanwhile (one of an older release, or"
+    " a program of its own beside the kernel): the output since is lost, while its code may still run"
 )
+STOPPED = "the service restarted while this ran: what it put out since then is not on record"
 LOST = "the service restarted while this ran, and the sandbox with the kernel and its globals is gone"
 CUT_OFF = Death("sandbox", "the service ended while the sandbox was being made; nothing had run in it")
 VANISHED = Death("sandbox", "the sandbox was gone when the service started again; every global and /tmp went with it")
@@ -113,7 +116,8 @@ class Adoption:
                     return CUT_OFF
                 if not await self._runtime.running(live.sandbox.id):
                     return VANISHED
-                await live.sandbox.adopt(info)
+                heard = await self._database.run(lambda c: executions.list_heard(c, live.id))
+                await live.sandbox.adopt(info, heard)
                 return None
         except (KernelsError, OSError) as error:
             log.warning("sandbox_not_adopted", session=live.id, error=str(error))
@@ -121,22 +125,39 @@ class Adoption:
             return Death(cause, f"the service started again and could not take up the sandbox: {error}")
 
     async def _take_up_executions(self, live: LiveSession, *, adopted: bool) -> None:
+        kernel = live.sandbox.kernel if adopted else None
+        running = False
         for row in await self._database.run(lambda c: executions.list_open(c, live.id)):
+            job = Job(row, EventLog(self._settings.event_log_bytes))
             if row.status == "queued":
-                job = Job(row, EventLog(self._settings.event_log_bytes))
-                job.mark_stored(stored=True)
-                live.readmit(job)
+                self._readmit(live, job)
+            elif kernel is None or row.kind != "code" or not kernel.remembers_runs or row.runtime == "nodejs":
+                await self._record_end(row, live, adopted=adopted)
             else:
-                # Its row says that its code may have gone to the kernel: code is never run twice.
-                await self._record_death(row, live, adopted=adopted)
+                # The guest knows what was sent to a kernel: nothing is run twice, and what never was runs now.
+                job.taken_up = job.log.is_rebuilt = kernel.find_taken(row.id) is not None
+                running = running or (job.taken_up and row.runtime == PYTHON)
+                if not job.taken_up:
+                    job.row = replace(row, status="queued", started=None)
+                self._readmit(live, job)
+        if kernel is not None and not running:
+            kernel.go_on()
 
-    async def _record_death(self, row: ExecutionRow, live: LiveSession, *, adopted: bool) -> None:
-        """It was running when the earlier process ended: it is not run again."""
-        why = GOES_ON if adopted else LOST
-        outcome = death_outcome("gateway_restart", why)
-        ended = self._redaction.row(replace(row, status="died", outcome=outcome, ended=self._clock.now()))
+    def _readmit(self, live: LiveSession, job: Job) -> None:
+        job.mark_stored(stored=True)
+        live.readmit(job)
+
+    async def _record_end(self, row: ExecutionRow, live: LiveSession, *, adopted: bool) -> None:
+        """It was running when the earlier process ended, and cannot be taken up: it is not run again."""
+        if adopted:
+            status, why = "interrupted", CUT_SHORT if row.kind == "code" else STOPPED
+            outcome = StoredOutcome(why=why)
+        else:
+            status, why = "died", LOST
+            outcome = death_outcome("sandbox", why)
+        ended = self._redaction.row(replace(row, status=status, outcome=outcome, ended=self._clock.now()))
         what = "Execution" if row.kind == "code" else "Command"
-        note = live.note("gateway_restart", f"**The service restarted.** {what} `{row.id}`: {why}")
+        note = live.note("restart", f"**The service restarted.** {what} `{row.id}`: {why}")
 
         def store(connection: Connection) -> None:  # in one: killed between the two, a start would leave no note
             executions.finish(connection, ended)

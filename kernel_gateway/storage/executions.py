@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Row, bindparam, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
 
 from kernel_gateway.storage.columns import micros, micros_or_none, page, seconds, seconds_or_none, to_json
 from kernel_gateway.storage.tables import executions, notes
@@ -74,6 +74,9 @@ class ExecutionRow(msgspec.Struct, frozen=True):
     ended: float | None = None
     sync: SyncMode = "async"
     ended_number: int | None = None
+    stream: str | None = None
+    """Of what its kernel says, with the number in it up to which all is durable once this is."""
+    heard: int | None = None
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,8 @@ _FINISH = (
                 "started",
                 "ended",
                 "ended_number",
+                "stream",
+                "heard",
             )
         }
     )
@@ -175,6 +180,8 @@ def finish(connection: Connection, row: ExecutionRow) -> None:
         "its_started": micros_or_none(row.started),
         "its_ended": micros_or_none(row.ended),
         "its_ended_number": row.ended_number,
+        "its_stream": row.stream,
+        "its_heard": row.heard,
     }
     connection.execute(_FINISH, values)
 
@@ -244,6 +251,16 @@ def last_ended(connection: Connection, session_id: str) -> tuple[str, int] | Non
     return (row.id, row.ended_number) if row else None
 
 
+def list_heard(connection: Connection, session_id: str) -> dict[str, int]:
+    """How far what a session's kernels said is durable, by their streams."""
+    query = (
+        select(executions.c.stream, func.max(executions.c.heard).label("heard"))
+        .where(executions.c.session_id == session_id, executions.c.heard.is_not(None))
+        .group_by(executions.c.stream)
+    )
+    return {row.stream: row.heard or 0 for row in connection.execute(query)}
+
+
 def add_note(connection: Connection, note: NoteRow) -> None:
     connection.execute(
         insert(notes).values(
@@ -299,4 +316,6 @@ def _read_execution(row: Row[Any], *, outcome: bool = True) -> ExecutionRow:
         ended=seconds_or_none(row.ended),
         sync=row.sync,
         ended_number=row.ended_number,
+        stream=row.stream,
+        heard=row.heard,
     )

@@ -253,6 +253,8 @@ executions = Table(
     Column("provenance", LargeBinary),
     Column("sync", String, nullable=False, server_default="async"),
     Column("ended_number", Integer),
+    Column("stream", String),
+    Column("heard", BigInteger),
     Column("queued", BigInteger, nullable=False),
     Column("started", BigInteger),
     Column("ended", BigInteger),
@@ -268,7 +270,8 @@ executions = Table(
 `clear_context`: a blank kernel runs it. `runtime` is what runs its language: python, deno or nodejs. `kind` is code or
 command, `author` who ran it and `face` the protocol it came through. `provenance` is JSON: what it used and changed.
 `sync` is async, or before_return: its answer waits until the files are durable. `ended_number` counts what of the
-session had ended with it, commands too; null for what never ran."""
+session had ended with it, commands too; null for what never ran. `heard` is the place in its kernel's `stream` up to
+which all was durable with it."""
 
 notes = Table(
     "notes",

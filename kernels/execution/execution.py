@@ -15,7 +15,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from kernels.errors import KernelDied, KernelsError
+from kernels.errors import Death, KernelDied, KernelsError
 from kernels.execution.dialect import Dialect
 from kernels.execution.hub import Hub
 from kernels.execution.outcome import Outcome, whole_outputs
@@ -65,6 +65,8 @@ EARLY_SECONDS: Final = 0.05
 
 EARLY: Final = "the kernel said that it was idle and then showed more: code in it can say so at any time"
 
+CATCH_UP_SECONDS: Final = 60.0
+OUTLIVED: Final = "the kernel that ran this ended while the service was not there; its globals are gone"
 _INTERRUPTS: Final = 2
 _BEGUN_SECONDS: Final = 0.1
 """How long after it said that it begins the kernel surely runs the code, and heeds an interrupt."""
@@ -82,11 +84,13 @@ async def execute(
     dialect: Dialect | None = None,
     request: ClientRequest | None = None,
     execution_id: str = "",
+    elapsed_seconds: float = 0.0,
 ) -> Outcome:
     """Run code and gather what it shows; `emit` gets events in order and returns at once.
 
     `request` is the client's message that carries the code, when an attached client sent it: it goes to the kernel
-    as it is. `execution_id` is what the hub's `runs` remember it by. Past the deadline the code is interrupted;
+    as it is. `execution_id` is what the hub's `runs` remember it by; what an earlier process has begun under it goes
+    on, `elapsed_seconds` of its time being over. Past the deadline the code is interrupted;
     what does not end within the grace has `needs_kill`. A kernel that dies is an outcome. Raises the error of a
     hub that failed for another reason. When the caller is cancelled the code runs on, and nothing listens to it
     any more.
@@ -95,8 +99,10 @@ async def execute(
     run.request, run.execution_id = request, execution_id
     unsubscribe = hub.subscribe(run.deliver, failed=run.fail, skipped=run.skip)
     try:
-        run.start(code)
-        ended = await run.ends_within(timeout_seconds)
+        run.start(code, timeout_seconds, interrupt_grace_seconds)
+        hub.flow()
+        await run.catches_up()
+        ended = await run.ends_within(max(timeout_seconds - elapsed_seconds, 0.0))
         if not ended:
             run.timed_out = True
             ended = await _interrupt(run, interrupt, interrupt_grace_seconds)
@@ -130,6 +136,9 @@ def _forget(sending: asyncio.Future[None]) -> None:
 
 class _Run:
     """What is known of one execution: fed by the hub, asked by `execute`."""
+
+    _heard_until = 0
+    """Where in the kernel's stream it ended."""
 
     def __init__(
         self,
@@ -172,22 +181,39 @@ class _Run:
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._error: Exception | None = None
 
-    def start(self, code: str) -> None:
-        """Send the request, unless the hub has failed already."""
+    def start(self, code: str, seconds: float, grace_seconds: float) -> None:
+        """Send the request, unless the hub has failed already, or an earlier process has sent it."""
         if self._ended.done():
             return
         self._code = code
-        if self.request is None:
-            self._msg_id = self._hub.send("shell", "execute_request", execute_request(code))
-        else:
-            self._hub.forward(self.request)
-            self._msg_id, self._session = self.request.msg_id, self.request.session
-        self._hub.runs.begin(self._msg_id, self._session, self.execution_id)
+        taken = self._hub.find_taken(self.execution_id)
+        if taken is not None:
+            if not self._hub.runs_here(taken):
+                self._end(KernelDied(Death("exit", OUTLIVED)))
+                return
+            self._msg_id, self._session = taken.msg_id, taken.session
+            self._hub.runs.begin(taken.msg_id, taken.session, self.execution_id)
+            return
+        self._msg_id, self._session = self._hub.begin(
+            "execute_request",
+            execute_request(code),
+            self.request,
+            execution_id=self.execution_id,
+            timeout_seconds=seconds,
+            grace_seconds=grace_seconds,
+        )
 
     async def ends_within(self, seconds: float) -> bool:
         """Wait for the end; says whether it came."""
         await asyncio.wait({self._ended}, timeout=seconds)
         return self._ended.done()
+
+    async def catches_up(self) -> None:
+        """Take what was said while nobody was there, which may be the end, before its time is looked at."""
+        if self._hub.find_taken(self.execution_id) is not None:
+            catching_up = asyncio.ensure_future(self._hub.catch_up(CATCH_UP_SECONDS))
+            await asyncio.wait({catching_up, self._ended}, return_when=asyncio.FIRST_COMPLETED)
+            catching_up.cancel()
 
     async def interrupt_is_sent(self, seconds: float) -> None:
         """Wait for an interrupt that was sent again, lest it meet what the kernel runs next."""
@@ -234,6 +260,7 @@ class _Run:
         if self._error is not None and death is None:
             raise self._error
         shown = self._collector.snapshot()
+        self.timed_out = self.timed_out or self.execution_id in self._hub.ended_by_guest
         error = self._user_error(shown)
         return Outcome(
             status="timeout" if self.timed_out else "died" if death else self._status(error),
@@ -249,6 +276,8 @@ class _Run:
             usage=None if death else self._usage,
             displays=shown.displays,
             updates=shown.updates,
+            stream=self._hub.stream,
+            heard=self._heard_until,
         )
 
     def _take(self, channel: str, message: Message) -> None:
@@ -381,6 +410,7 @@ class _Run:
     def _end(self, error: Exception | None) -> None:
         if not self._ended.done():
             self._error = error
+            self._heard_until = self._hub.position
             self._ended.set_result(None)
             self._leave()
 

@@ -1,8 +1,12 @@
 """The one set of connections to a kernel: requests out, replies to who asked, everything to every subscriber.
 
-A hub is opened once per generation of a kernel and never reconnects: a connection that ends means the kernel is gone,
-and the guest says why; when it stays silent for `LOSS_GRACE_SECONDS` the hub fails by itself. Waits on a failed hub
-end at once.
+A hub is opened once per generation of a kernel, by the guest's relay, which is the kernel's one client and outlives
+this process; kernels of sandboxes of an older release are spoken to directly. A connection that is lost for good means
+the kernel is gone, and the guest says why; when it stays silent for `LOSS_GRACE_SECONDS` the hub fails by itself. Waits
+on a failed hub end at once.
+
+A hub on a kernel that an earlier process has used *resumes*: nothing comes before `flow`, so that whoever takes up what
+runs in it has subscribed by then. What is durable is said with `settle`.
 """
 
 from __future__ import annotations
@@ -10,19 +14,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from kernels.cancelling import cancel_all
-from kernels.errors import DeadlineExceeded, Death, KernelDied, KernelsError
+from kernels.errors import DeadlineExceeded, Death, KernelDied, KernelsError, SandboxFailed
 from kernels.execution.runs import Runs
+from kernels.guest.relay.frames import MOST_NOTE
 from kernels.wire import zmtp
-from kernels.wire.channel import Channel, Pace, open_channel
+from kernels.wire.channel import Pace
 from kernels.wire.client_request import ClientRequest
-from kernels.wire.connection import CHANNELS, KernelConnection
+from kernels.wire.connection import KernelConnection
+from kernels.wire.direct_link import DirectLink
 from kernels.wire.message import Malformed, Message, Signer, read_unverified_parent
+from kernels.wire.relay_link import ACK_BYTES, Handlers, RelayLink, Run, TakenRun, Word
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +57,11 @@ class Hub:
     the channel `greeted_on`: one where answering is published. `runs` says which request carries out which execution.
     """
 
-    def __init__(self, connection: KernelConnection, *, greeted_on: str = "control") -> None:
+    def __init__(
+        self, connection: KernelConnection, *, greeted_on: str = "control", heard: Mapping[str, int] | None = None
+    ) -> None:
+        """`heard` says up to which number what streams carried is durable, by the streams' names."""
+        self._heard = heard or {}
         self.lost = False
         self.refused = 0
         self.interrupts = 0
@@ -63,11 +72,25 @@ class Hub:
         """Set while the sandbox stands still: called before something is sent, which waits in the socket until then."""
         self._connection = connection
         self._greeted_on = greeted_on
-        self._signer = Signer(connection.key)
-        self._channels: dict[str, Channel] = {}
+        self._signer = Signer(connection.key, lasting=bool(connection.relay))
+        handlers = Handlers(self._receive, self._hear, self._note_cut, self._connection_lost)
+        self._relay = RelayLink(connection, handlers, Pace()) if connection.relay else None
+        self._link = self._relay or DirectLink(connection, self._receive, self._connection_lost)
         self._subscribers: tuple[_Subscriber, ...] = ()
         self._requests: dict[str, asyncio.Future[Message]] = {}
-        self._pace = Pace()
+        self.resumed = False
+        """Whether an earlier process has used the kernel: `flow` is to be called."""
+        self.taken_runs: dict[str, TakenRun] = {}
+        """Of all kernels of the sandbox, by the execution's id: what earlier processes had begun in it."""
+        self.ended_by_guest: dict[str, str] = {}
+        """Executions that the guest has ended at their deadline, and how far it had to go: interrupt, kill."""
+        self.is_settled: Callable[[], bool] = lambda: True
+        """Whether nothing that was heard waits to be stored, apart from runs."""
+        self._acknowledged = 0
+        self._unacknowledged_bytes = 0
+        self._flowing = asyncio.Event()
+        self._caught_up = asyncio.Event()
+        self._drained = asyncio.Event()
         self._published = asyncio.Event()
         self._opening: asyncio.Task[None] | None = None
         self._loss: asyncio.TimerHandle | None = None
@@ -125,7 +148,7 @@ class Hub:
         if self.wake is not None:
             self.wake()
         msg_id, frames = self._signer.request(msg_type, content)
-        self._channels[channel].send(frames)
+        self._link.send(channel, frames)
         return msg_id
 
     def forward(self, request: ClientRequest) -> None:
@@ -134,7 +157,104 @@ class Hub:
             raise self.error
         if self.wake is not None:
             self.wake()
-        self._channels[request.channel].send(self._signer.sign(request.parts))
+        self._link.send(request.channel, self._signer.sign(request.parts))
+
+    def begin(
+        self,
+        msg_type: str,
+        content: dict[str, Any],
+        request: ClientRequest | None,
+        *,
+        execution_id: str,
+        timeout_seconds: float,
+        grace_seconds: float,
+    ) -> tuple[str, str]:
+        """Send the request of a run, ours or a client's, to be taken once; returns its id and its session."""
+        if self.error is not None:
+            raise self.error
+        if self.wake is not None:
+            self.wake()
+        if request is None:
+            msg_id, frames = self._signer.request(msg_type, content)
+            session, channel = self.session, "shell"
+        else:
+            msg_id, session, channel = request.msg_id, request.session, request.channel
+            frames = self._signer.sign(request.parts)
+        run = Run(execution_id, msg_id, session, timeout_seconds, grace_seconds) if execution_id else None
+        self._link.send(channel, frames, run)
+        self.runs.begin(msg_id, session, execution_id)
+        return msg_id, session
+
+    @property
+    def stream(self) -> str:
+        """What the stream of this kernel is known by, for as long as the kernel lives; empty when there is none."""
+        return "" if self._relay is None else self._signer.stream
+
+    @property
+    def position(self) -> int:
+        """The number of the last frame of that stream that was taken."""
+        return 0 if self._relay is None else self._relay.position
+
+    def flow(self) -> None:
+        """Have what the kernel said delivered from now on, as far as it is not durable; again it does nothing."""
+        if self._relay is not None and not self._flowing.is_set() and self.error is None:
+            self._flowing.set()
+            self._relay.start(self._heard.get(self.stream, 0))
+            self._acknowledged = self._relay.position
+            self._relay.acknowledge(self._acknowledged)
+            self._look_where_it_is()
+
+    async def catch_up(self, deadline_seconds: float) -> None:
+        """Wait until what was kept for a hub that resumed has been delivered, at most so long."""
+        if self.resumed and self.error is None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(deadline_seconds):
+                    await self._caught_up.wait()
+
+    async def drain(self, deadline_seconds: float) -> None:
+        """Wait until a kernel that has ended has nothing more to say, at most so long."""
+        if self._relay is not None and self.error is None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(deadline_seconds):
+                    await self._flowing.wait()
+                    await self._drained.wait()
+
+    def find_taken(self, execution_id: str) -> TakenRun | None:
+        """What an earlier process has begun for this execution, in whatever kernel."""
+        return self.taken_runs.get(execution_id) if execution_id else None
+
+    def runs_here(self, run: TakenRun) -> bool:
+        """Whether that was in this kernel."""
+        return (run.kernel, run.generation) == (self._connection.relay, self._connection.generation)
+
+    def settle(self, number: int, execution_id: str = "") -> None:
+        """What came up to this number is durable, the outcome of that execution with it."""
+        if self._relay is None:
+            return
+        if execution_id:
+            self._relay.finish_run(execution_id)
+        if number > self._acknowledged:
+            self._acknowledged = number
+            self._relay.acknowledge(number)
+
+    def _find_resumed(self, relay: RelayLink) -> bool:
+        """Whether an earlier process has used the kernel, by what its relay says; raises SandboxFailed."""
+        welcome = relay.welcome
+        if welcome is None:
+            return False
+        self.taken_runs = {each.id: each for each in welcome.runs}
+        if not welcome.note:
+            return False
+        try:
+            (note,) = zmtp.Decoder(MOST_NOTE, established=True).feed(bytes.fromhex(welcome.note))
+            if isinstance(note, zmtp.Oversized):
+                raise Malformed("too large")
+            self.kernel_info = self._signer.parse(note).content
+        except (ValueError, zmtp.ProtocolError, Malformed) as error:
+            raise SandboxFailed(f"the guest's relay has no description of its kernel: {error}") from None
+        self.resumed = True
+        self._published.set()
+        return True
 
     @property
     def awaits_reply(self) -> bool:
@@ -143,7 +263,7 @@ class Hub:
 
     def unsent_bytes(self, channel: str) -> int:
         """What the kernel has not taken yet: it may be busy, or not read at all."""
-        return self._channels[channel].unsent_bytes
+        return self._link.unsent_bytes(channel)
 
     async def request(
         self, channel: str, msg_type: str, content: dict[str, Any], *, deadline_seconds: float
@@ -185,36 +305,27 @@ class Hub:
         await asyncio.sleep(0)  # transports close their sockets in the loop's next round
 
     async def _open(self, deadline_seconds: float) -> None:
-        identity = os.urandom(16)
-        try:
-            async with asyncio.TaskGroup() as group:
-                for name in CHANNELS:
-                    group.create_task(self._open_one(name, identity))
-        except* KernelsError as errors:
-            raise errors.exceptions[0] from None
+        await self._link.open()
+        if self._relay is not None and self._find_resumed(self._relay):
+            return
+        self.flow()
         described = False
         while not (described and self._published.is_set()):
             info = await self.request(self._greeted_on, "kernel_info_request", {}, deadline_seconds=deadline_seconds)
             self.kernel_info, described = info.content, True
+            if self._relay is not None:
+                self._relay.leave_note(zmtp.encode(self._signer.sign(info.parts)))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_NUDGE_SECONDS):
                     await self._published.wait()
-
-    async def _open_one(self, name: str, identity: bytes) -> None:
-        channel = await open_channel(
-            self._connection,
-            name,
-            partial(self._receive, name),
-            self._connection_lost,
-            identity=identity,
-            pace=self._pace,
-        )
-        self._channels[name] = channel
 
     def _receive(self, name: str, frames: list[bytes] | zmtp.Oversized) -> None:
         """Where everything that the kernel sends comes in; nothing that is in it raises."""
         if self.error is not None:
             return
+        if self._relay is not None:
+            self._unacknowledged_bytes += 1 if isinstance(frames, zmtp.Oversized) else sum(map(len, frames))
+            self._look_where_it_is()
         if isinstance(frames, zmtp.Oversized):
             parent = read_unverified_parent(frames.frames)
             for subscriber in self._subscribers:
@@ -227,6 +338,33 @@ class Hub:
             log.debug("kernel_message_refused %s: %s", name, error)
             return
         self._dispatch(name, message)
+
+    def _look_where_it_is(self) -> None:
+        """Whether a hub that resumed has all that was kept for it; and have the relay forget what nobody needs."""
+        relay = self._relay
+        if relay is None or relay.welcome is None:
+            return
+        if not self._caught_up.is_set() and relay.position >= relay.welcome.next - 1:
+            self._caught_up.set()
+        if self._unacknowledged_bytes > ACK_BYTES and not self.runs.under_way and self.is_settled():
+            self._unacknowledged_bytes = 0
+            self.settle(relay.position)
+
+    def _hear(self, word: Word) -> None:
+        """The relay says something itself."""
+        self._look_where_it_is()
+        if word.lost is not None:
+            self._drained.set()
+            self._connection_lost(word.lost[:300])
+        elif word.deadline is not None and self.runs.is_under_way(word.deadline):
+            self.ended_by_guest[word.deadline] = word.stage
+
+    def _note_cut(self, size_bytes: int) -> None:
+        """More was said than the relay keeps, and nobody was there to take it."""
+        self._look_where_it_is()
+        for msg_id in self.runs.under_way:
+            for subscriber in self._subscribers:
+                self._tell(subscriber.skipped, msg_id, size_bytes)
 
     def _dispatch(self, name: str, message: Message) -> None:
         if name == "iopub":
@@ -260,5 +398,4 @@ class Hub:
     def _close(self) -> None:
         if self._loss is not None:
             self._loss.cancel()
-        for channel in self._channels.values():
-            channel.close()
+        self._link.close()

@@ -16,7 +16,7 @@ class Outcome:
 
     `needs_kill`: the kernel still runs the code, or cannot be reached, and has to be killed and replaced. `note` says
     in a sentence what is doubtful about this outcome, if anything. `displays` and `updates` are as of `Outputs`.
-    `usage` is what the kernel said of it, if it did.
+    `usage` is what the kernel said of it, if it did. `heard` is where in the kernel's `stream` it ended.
     """
 
     status: str
@@ -32,6 +32,8 @@ class Outcome:
     usage: RunUsage | None = None
     displays: dict[str, list[int]] = field(default_factory=dict)
     updates: dict[str, dict[str, Any]] = field(default_factory=dict)
+    stream: str = ""
+    heard: int = 0
 
 
 def whole_outputs(shown: Outputs, error: UserError | None) -> list[dict[str, Any]]:

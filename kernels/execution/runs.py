@@ -38,6 +38,15 @@ class Runs:
         if self._open.get(msg_id) == session:
             del self._open[msg_id]
 
+    @property
+    def under_way(self) -> tuple[str, ...]:
+        """Ids of the requests that are under way."""
+        return tuple(self._open)
+
+    def is_under_way(self, execution_id: str) -> bool:
+        """Whether a request is that runs for this execution."""
+        return any(self._executions.get(each) == execution_id for each in self._open.items())
+
     def late_of(self, message: Message) -> str | None:
         """The execution whose late output a published message is, empty when unknown; None when it is none."""
         if message.msg_type not in OUTPUTS:

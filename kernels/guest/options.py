@@ -63,6 +63,11 @@ class Options:
         return f"{self.guest_directory}/http.sock"
 
     @property
+    def relay_socket(self) -> str:
+        """Where the gateway comes for what kernels say."""
+        return f"{self.guest_directory}/relay.sock"
+
+    @property
     def user_base(self) -> str:
         """Where the user's packages lie: in the home, which goes with the sandbox, or in the workspace."""
         return f"{self.workspace}/.sandcell/packages" if self.keep_packages else f"{self.home}/.local"

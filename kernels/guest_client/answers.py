@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernels.errors import GuestRefused, SandboxFailed
+from kernels.guest.relay import frames
 
 MAX_NUMBER = 2**63
 MAX_SECONDS = 62_135_596_800.0
@@ -30,6 +31,8 @@ class KernelStarted:
 
     generation: int
     key: str
+    has_relay: bool = True
+    """Whether the guest is the kernel's client, and keeps what it says; one of an older release is not."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +134,9 @@ def _parse_one_refusal(value: object, count: int) -> tuple[int, GuestRefused]:
 
 def parse_start(value: dict[str, Any]) -> KernelStarted:
     """What `kernel_started` and the answer to a start say."""
-    return KernelStarted(of_type(value, "generation", int), of_type(value, "key", str))
+    return KernelStarted(
+        of_type(value, "generation", int), of_type(value, "key", str), value.get("relay") == frames.VERSION
+    )
 
 
 def parse_exit(value: dict[str, Any]) -> KernelExit:

@@ -33,7 +33,7 @@ Generation = Annotated[int, Meta(ge=1, le=99_999_999)]
 Percent = Annotated[int, Meta(ge=1, le=99)]
 Number = Annotated[int, Meta(ge=1, le=2**53)]
 SocketName = Annotated[
-    str, Meta(pattern=r"^(guest|kernel/g[1-9][0-9]{0,7}-[1-5]|kernel/(deno|spec)-g[1-9][0-9]{0,7}-[1-4])\Z")
+    str, Meta(pattern=r"^(guest|relay|kernel/g[1-9][0-9]{0,7}-[1-5]|kernel/(deno|spec)-g[1-9][0-9]{0,7}-[1-4])\Z")
 ]
 
 

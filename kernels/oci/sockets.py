@@ -16,7 +16,7 @@ import time
 from typing import Final
 
 from kernels.errors import NotListening, SandboxFailed, SandboxGone
-from kernels.wire.dialing import GUEST, PATIENCE_SECONDS, POLL_SECONDS, Dial
+from kernels.wire.dialing import GUEST, PATIENCE_SECONDS, POLL_SECONDS, RELAY, Dial
 
 _KERNEL: Final = re.compile(r"kernel/(g[1-9][0-9]{0,7}-[1-5])")
 _SECOND: Final = re.compile(r"kernel/((?:deno|spec)-g[1-9][0-9]{0,7}-[1-4])")
@@ -72,6 +72,8 @@ def _place(name: str) -> tuple[str, str]:
     """The directory and the file name of a socket."""
     if name == GUEST:
         return GUEST, "http.sock"
+    if name == RELAY:
+        return GUEST, "relay.sock"
     if found := _KERNEL.fullmatch(name):
         return "kernel", found[1]
     if found := _SECOND.fullmatch(name):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from kernels.errors import SandboxFailed
 from kernels.sandbox import SandboxInfo, SandboxRuntime, SandboxSpec
@@ -44,11 +44,20 @@ class KernelLauncher:
             await asyncio.shield(self._runtime.destroy(spec.sandbox_id))
             raise
 
-    async def adopt(self, info: SandboxInfo, on_event: OnKernelEvent = ignore_events) -> SandboxedKernel:
-        """Take up a running sandbox: same kernel, same globals. Its generation may be past the one last known."""
+    async def adopt(
+        self, info: SandboxInfo, on_event: OnKernelEvent = ignore_events, heard: Mapping[str, int] | None = None
+    ) -> SandboxedKernel:
+        """Take up a running sandbox: same kernel, same globals. Its generation may be past the one last known.
+
+        `heard` is as `Hub` has it: with it what the kernel has said since comes once the execution that is taken up
+        listens, or by `go_on`; without it at once.
+        """
         await self._runtime.reopen(info.sandbox_id)
         await self._thaw(info.sandbox_id)  # its guest is to answer; what is in swap comes back as it is used
-        return await open_kernel(self._runtime, info, self._limits, on_event)
+        kernel = await open_kernel(self._runtime, info, self._limits, on_event, heard=heard or {})
+        if heard is None:
+            kernel.go_on()
+        return kernel
 
     async def _thaw(self, sandbox_id: str) -> None:
         """Tried again when it fails: with a sandbox that is not taken up all that its kernel holds is lost."""

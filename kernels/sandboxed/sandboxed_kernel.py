@@ -10,7 +10,7 @@ import asyncio
 import dataclasses
 import functools
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final
 
 from kernels.cancelling import cancel_all
@@ -35,10 +35,15 @@ from kernels.sandboxed.second_kernel import SecondKernel
 from kernels.wire.client_request import ClientRequest
 from kernels.wire.connection import KernelConnection
 from kernels.wire.dialing import Dial
+from kernels.wire.relay_link import TakenRun
 
 log = logging.getLogger(__name__)
 
 _START_TRIES: Final = 3
+_DRAIN_SECONDS: Final = 2.0
+"""How long a kernel's last words are waited for once it has ended."""
+_ADOPT_SECONDS: Final = 60.0
+"""The same of one that ended while no service was there: who takes it up has things to do before."""
 _SILENCES: Final = 6
 """How often in a row a guest that cannot be followed is given another chance while its sandbox runs."""
 _SILENCE_PAUSE_SECONDS: Final = 0.5
@@ -56,12 +61,18 @@ class SandboxedKernel:
         info: SandboxInfo,
         limits: KernelLimits,
         on_event: OnKernelEvent = ignore_events,
+        heard: Mapping[str, int] | None = None,
     ) -> None:
+        """`heard` is given for a sandbox of an earlier process, as `Hub` has it."""
         self.info = info
+        self._heard = heard
+        self._exit_before: KernelExit | None = None
+        """The end of a kernel that had come before this process took up its sandbox."""
         self._dial: Dial = functools.partial(runtime.dial, info.sandbox_id)
         self.guest = GuestClient(self._dial)
         self._on_event = on_event
         self._deno = DenoKernel(self.guest, self._dial, limits, self._second_cause, on_event)
+        self._deno.heard = heard
         self._declared: dict[str, DeclaredKernel] = {}
         """Those that were asked for, by name."""
         self._node: asyncio.Task[Outcome] | None = None
@@ -130,6 +141,7 @@ class SandboxedKernel:
         declared: Kernelspec | None = None,
         request: ClientRequest | None = None,
         execution_id: str = "",
+        elapsed_seconds: float = 0.0,
     ) -> Outcome:
         """Run code; one at a time, the caller queues. Names are as in `execution.execute`.
 
@@ -138,26 +150,32 @@ class SandboxedKernel:
         `SandboxGone` when there is no sandbox any more, `SandboxFailed` when no kernel starts in it.
         """
         second = self._deno if runtime == "deno" else None if declared is None else self._declared_kernel(declared)
-        if second is not None:
+        if second is not None or runtime == "nodejs":
             await self._await_replacement()
-            return await second.execute(
-                code, timeout_seconds=timeout_seconds, emit=emit, request=request, execution_id=execution_id
-            )
         if runtime == "nodejs":
-            await self._await_replacement()
             return await self._run_node(code, language, timeout_seconds, emit)
-        if runtime != "python":
+        if second is None and runtime != "python":
             missing = f"the image of this session's sandbox has no kernel {runtime}"
             return Outcome("error", error=UserError("RuntimeNotFound", missing, []))
-        return await self._run_python(code, timeout_seconds, emit, request, execution_id)
+        run = self._run_python if second is None else second.execute
+        return await run(
+            code,
+            timeout_seconds=timeout_seconds,
+            emit=emit,
+            request=request,
+            execution_id=execution_id,
+            elapsed_seconds=elapsed_seconds,
+        )
 
     async def _run_python(
         self,
         code: str,
+        *,
         timeout_seconds: float,
         emit: Callable[[Event], None],
-        request: ClientRequest | None,
-        execution_id: str,
+        request: ClientRequest | None = None,
+        execution_id: str = "",
+        elapsed_seconds: float = 0.0,
     ) -> Outcome:
         hub = await self._ready()
         self.ran_in = hub.generation
@@ -171,13 +189,37 @@ class SandboxedKernel:
             emit=emit,
             request=request,
             execution_id=execution_id,
+            elapsed_seconds=elapsed_seconds,
         )
+        if hub.ended_by_guest.get(execution_id) == "kill" and outcome.death is not None:
+            death = deadline_death(timeout_seconds, self._limits.interrupt_grace_seconds)
+            return dataclasses.replace(outcome, death=death)
         if not outcome.needs_kill:
             self.note_life()
             return outcome
         death = outcome.death or deadline_death(timeout_seconds, self._limits.interrupt_grace_seconds)
         await self._try_replace(hub, death)
         return dataclasses.replace(outcome, death=death)
+
+    def go_on(self) -> None:
+        """Nothing of the Python kernel's is waited for by who took up the sandbox: what it says is delivered."""
+        if self._hub is not None:
+            self._hub.flow()
+
+    def find_taken(self, execution_id: str) -> TakenRun | None:
+        """What an earlier process has begun in this sandbox for an execution."""
+        return None if self._hub is None else self._hub.find_taken(execution_id)
+
+    @property
+    def remembers_runs(self) -> bool:
+        """Whether its guest knows what it was asked to run; one of an older release does not."""
+        return self._hub is not None and bool(self._hub.stream)
+
+    def settle(self, outcome: Outcome, execution_id: str) -> None:
+        """The outcome of an execution is durable, and so is all that its kernel had said by then."""
+        for hub in (self.hub, *(each.hub for each in self._seconds())):
+            if hub is not None and (hub.stream == outcome.stream or hub is self.hub):
+                hub.settle(outcome.heard if hub.stream == outcome.stream else 0, execution_id)
 
     async def enter(self, context: RunContext, runtime: str) -> None:
         """Have the code that is sent next run in this context; raises as `execute` does. Other kernels have none."""
@@ -218,6 +260,7 @@ class SandboxedKernel:
         found = self._declared.get(spec.name)
         if found is None:
             found = DeclaredKernel(self.guest, self._dial, self._limits, self._second_cause, self._on_event, spec=spec)
+            found.heard = self._heard
             self._declared[spec.name] = found
         return found
 
@@ -331,9 +374,12 @@ class SandboxedKernel:
         await self._runtime.destroy(self.info.sandbox_id)
 
     async def _connect(self, started: KernelStarted, seconds: float) -> None:
-        hub = Hub(KernelConnection(self._dial, started.generation, started.key.encode()))
+        relay = "python" if started.has_relay else ""
+        connection = KernelConnection(self._dial, started.generation, started.key.encode(), relay=relay)
+        hub = Hub(connection, heard=self._heard)
         self._opening = started.generation, hub
-        if self._exited == started.generation:  # its end was reported before the answer to its start
+        if self._exited == started.generation and not self._takes_up(started.generation):
+            # Its end was reported before the answer to its start.
             hub.fail(KernelDied(Death("exit", "the kernel ended while it started")))
         try:
             await hub.open(seconds)
@@ -345,6 +391,13 @@ class SandboxedKernel:
         self._hub, self._generation = hub, started.generation
         self._on_event(KernelConnected(hub))
         await self._kills.start()
+        gone, self._exit_before = self._exit_before, None
+        if gone is not None and hub.error is None:
+            self._own(self._bury(gone, hub))
+
+    def _takes_up(self, generation: int) -> bool:
+        """Whether this is the kernel that an earlier process has left; its guest tells of it even after its end."""
+        return self._heard is not None and self._generation == 0 and generation > 0
 
     async def _ready(self) -> Hub:
         """The hub of a live kernel, waiting for a replacement that is under way, or trying one more."""
@@ -368,7 +421,11 @@ class SandboxedKernel:
     def _kernel_exited(self, gone: KernelExit) -> None:
         """The guest says a kernel ended: the one that starts, the one that runs, or one already replaced."""
         self._exited = gone.generation
-        if self._opening is not None and self._opening[0] == gone.generation:
+        if self._takes_up(gone.generation):
+            self._exit_before = gone
+            if self._opening is not None and not self._opening[1].stream:
+                self._opening[1].fail(KernelDied(Death("exit", f"the kernel has ended ({_how(gone)})")))
+        elif self._opening is not None and self._opening[0] == gone.generation:
             self._opening[1].fail(KernelDied(Death("exit", f"the kernel ended while it started ({_how(gone)})")))
         elif gone.generation == self._generation and not self._closing:
             self._own(self._bury(gone, self._hub))
@@ -390,6 +447,7 @@ class SandboxedKernel:
     async def _bury(self, gone: KernelExit, hub: Hub | None) -> None:
         death = await kernel_death(gone, self._kills)
         if hub is not None:
+            await hub.drain(_ADOPT_SECONDS if hub.resumed else _DRAIN_SECONDS)
             hub.fail(KernelDied(death))
         await self._try_replace(hub, death)
 
@@ -477,12 +535,14 @@ async def open_kernel(
     limits: KernelLimits,
     on_event: OnKernelEvent,
     start_seconds: float | None = None,
+    *,
+    heard: Mapping[str, int] | None = None,
 ) -> SandboxedKernel:
     """Open the sandbox that `runtime` has just made, or that still runs; closes our side when that fails.
 
     This start may take `start_seconds` instead of what the limits say.
     """
-    kernel = SandboxedKernel(runtime, info, limits, on_event)
+    kernel = SandboxedKernel(runtime, info, limits, on_event, heard)
     try:
         await kernel.open(start_seconds)
     except BaseException:

@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from kernels.cancelling import cancel_all
@@ -34,6 +34,7 @@ log = logging.getLogger(__name__)
 _ONE_TRY: Final = 0.4
 """The part of the time for a start after which another kernel is tried."""
 _INTERRUPT_SECONDS: Final = 5.0
+_DRAIN_SECONDS: Final = 2.0
 _SILENT: Final = (
     "the kernel for {title} did not answer in time (it may have run code from before the service restarted), so it was"
     " killed; its globals are gone"
@@ -61,6 +62,8 @@ class SecondKernel(ABC):
         cause: Callable[[KernelExit], Awaitable[Death]],
         on_event: OnKernelEvent,
     ) -> None:
+        self.heard: Mapping[str, int] | None = None
+        """As `Hub` has it, in a sandbox of an earlier process."""
         self._on_event = on_event
         self.guest = guest
         self._dial = dial
@@ -106,6 +109,7 @@ class SecondKernel(ABC):
         emit: Callable[[Event], None],
         request: ClientRequest | None = None,
         execution_id: str = "",
+        elapsed_seconds: float = 0.0,
     ) -> Outcome:
         """Run code; one at a time, the caller queues. Raises `SandboxGone` when there is no sandbox any more.
 
@@ -115,8 +119,9 @@ class SecondKernel(ABC):
         self._run, before = self._runs, self._interrupts
         try:
             try:
-                hub = await self.ready()
-                await self.prepare(hub)
+                hub = await self.ready(execution_id)
+                if hub.find_taken(execution_id) is None:
+                    await self.prepare(hub)
             except SandboxGone:
                 raise
             except GuestRefused as error:
@@ -127,14 +132,23 @@ class SecondKernel(ABC):
                 )
             if self._interrupts > before:
                 return Outcome("interrupted")
-            if self._lost is not None:
-                lost, self._lost = self._lost, None
-                emit(Event("generation", {"runtime": self.runtime, "cause": lost.cause, "detail": lost.detail}))
+            self._tell_lost(emit)
             return await self._execute(
-                hub, code, timeout_seconds=timeout_seconds, emit=emit, request=request, execution_id=execution_id
+                hub,
+                code,
+                timeout_seconds=timeout_seconds,
+                emit=emit,
+                request=request,
+                execution_id=execution_id,
+                elapsed_seconds=elapsed_seconds,
             )
         finally:
             self._run = 0
+
+    def _tell_lost(self, emit: Callable[[Event], None]) -> None:
+        if self._lost is not None:
+            lost, self._lost = self._lost, None
+            emit(Event("generation", {"runtime": self.runtime, "cause": lost.cause, "detail": lost.detail}))
 
     async def interrupt(self) -> None:
         """Stop what runs, which then ends as `interrupted`; code that does not stop has its kernel killed."""
@@ -178,6 +192,7 @@ class SecondKernel(ABC):
         emit: Callable[[Event], None],
         request: ClientRequest | None,
         execution_id: str,
+        elapsed_seconds: float,
     ) -> Outcome:
         outcome = await execution.execute(
             hub,
@@ -190,6 +205,7 @@ class SecondKernel(ABC):
             dialect=self.make_dialect(),
             request=request,
             execution_id=execution_id,
+            elapsed_seconds=elapsed_seconds,
         )
         if outcome.status == "died" and self._killed == self._run:
             outcome = dataclasses.replace(outcome, status="interrupted")
@@ -201,10 +217,16 @@ class SecondKernel(ABC):
         await self._kill(hub, death)
         return dataclasses.replace(outcome, death=death)
 
-    async def ready(self) -> Hub:
-        """The hub of a live kernel, which is started when there is none; raises KernelsError."""
+    async def ready(self, execution_id: str = "") -> Hub:
+        """The hub of a live kernel, which is started when there is none; raises KernelsError.
+
+        What one says that an earlier process has used comes at once, unless it still runs this execution.
+        """
         async with self._starting:
-            return self.hub or await self._start_one()
+            hub = self.hub or await self._start_one()
+        if hub.find_taken(execution_id) is None:
+            hub.flow()
+        return hub
 
     async def _start_one(self) -> Hub:
         if self._hub is not None:
@@ -227,14 +249,15 @@ class SecondKernel(ABC):
 
     async def _connect(self, started: KernelStarted, seconds: float) -> Hub:
         self._expected = None
-        connection = KernelConnection(self._dial, started.generation, started.key.encode(), self.name_socket)
-        hub = Hub(connection, greeted_on="shell")
+        relay = self.runtime if started.has_relay else ""
+        connection = KernelConnection(self._dial, started.generation, started.key.encode(), self.name_socket, relay)
+        hub = Hub(connection, greeted_on="shell", heard=self.heard)
         self._opening = started.generation, hub
         if self._exited >= started.generation:
             hub.fail(KernelDied(Death("exit", "the kernel ended while it started")))
         try:
             await hub.open(seconds)
-            if self.prelude:
+            if self.prelude and not hub.resumed:
                 prelude = execution.execute_request(self.prelude, silent=True)
                 await hub.request("shell", "execute_request", prelude, deadline_seconds=seconds)
         except BaseException:
@@ -296,6 +319,7 @@ class SecondKernel(ABC):
     async def _bury(self, gone: KernelExit, hub: Hub) -> None:
         expected, busy = self._expected, self._run
         death = expected or await self._cause(gone)
+        await hub.drain(_DRAIN_SECONDS)
         hub.fail(KernelDied(death))
         if expected is None and not busy:
             self._record_idle_death(death)

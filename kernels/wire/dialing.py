@@ -13,10 +13,11 @@ PATIENCE_SECONDS: Final = 1.0
 """Longest wait of one call for a listener; a caller that waits longer calls again."""
 
 GUEST: Final = "guest"
+RELAY: Final = "relay"
 
 
 class Dial(Protocol):
-    """Connects to one sandbox: `guest`, `kernel/g<generation>-<1..5>`, `kernel/deno-g<generation>-<1..4>`, or
+    """Connects to one sandbox: `guest`, `relay`, `kernel/g<generation>-<1..5>`, `kernel/deno-g<generation>-<1..4>`, or
     `kernel/spec-g<generation>-<1..4>`.
     """
 

@@ -89,6 +89,11 @@ class Message:
         return self._frames[4:]
 
     @property
+    def parts(self) -> Sequence[bytes]:
+        """Header, parent header, metadata, content, and what buffers there are."""
+        return self._frames
+
+    @property
     def frames(self) -> int:
         return len(self._frames)
 
@@ -110,10 +115,16 @@ class Message:
 class Signer:
     """Signs and verifies with one kernel's key (HMAC-SHA256, as in its connection file)."""
 
-    def __init__(self, key: bytes) -> None:
+    def __init__(self, key: bytes, *, lasting: bool = False) -> None:
+        """`lasting`: the session is the same for whoever comes with this key."""
         self._key = key
         self._fresh = hmac.new(key, digestmod="sha256")
-        self.session = uuid.uuid4().hex
+        self.session = hmac.digest(key, b"session", "sha256").hex()[:32] if lasting else uuid.uuid4().hex
+
+    @property
+    def stream(self) -> str:
+        """What all that is signed with this key is known by."""
+        return hmac.digest(self._key, b"stream", "sha256").hex()[:32]
 
     def request(self, msg_type: str, content: dict[str, Any]) -> tuple[str, list[bytes]]:
         """A new message of this client: its id and its frames."""

@@ -54,12 +54,13 @@ def encode(frames: Sequence[bytes]) -> bytes:
 class Decoder:
     """Bytes of one connection to messages; keeps at most one message of `max_message_bytes` and one frame's header."""
 
-    def __init__(self, max_message_bytes: int) -> None:
-        self.is_ready = False
+    def __init__(self, max_message_bytes: int, *, established: bool = False) -> None:
+        """`established`: somebody else has done the handshake."""
+        self.is_ready = established
         self.replies = b""
         self._max_message_bytes = max_message_bytes
         self._buffer = bytearray()
-        self._greeted = False
+        self._greeted = established
         self._frames: list[bytes] = []
         self._message_bytes = 0
         self._oversized = False

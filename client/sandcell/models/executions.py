@@ -35,7 +35,7 @@ class ExecutionError(Model):
 class Death(Model):
     """Why a kernel is gone.
 
-    `cause` is one of `exit`, `signal`, `oom`, `deadline`, `sandbox`, `gateway_restart`, `restart`.
+    `cause` is one of `exit`, `signal`, `oom`, `deadline`, `sandbox`, `restart`.
     """
 
     cause: str

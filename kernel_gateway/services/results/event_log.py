@@ -25,6 +25,8 @@ class EventLog:
     def __init__(self, limit_bytes: int) -> None:
         self.size_bytes = 0
         self.last_sequence = 0
+        self.is_rebuilt = False
+        """Whether events that followers may have had of an earlier process come once more, with the same numbers."""
         self._limit_bytes = limit_bytes
         self._dropped = 0
         self._events: deque[tuple[Event, int]] = deque()
@@ -68,7 +70,7 @@ class EventLog:
 
         With `late` until nothing more can come.
         """
-        position = min(max(after, 0), self.last_sequence)
+        position = max(after, 0) if self.is_rebuilt else min(max(after, 0), self.last_sequence)
         while True:
             while position < self.last_sequence:
                 if position < self._dropped:

@@ -56,6 +56,8 @@ class Job:
         """Interrupted while it ran, and it went on."""
         self.memory: MemoryShortage | None = None
         """That memory ran short while it ran."""
+        self.taken_up = False
+        """Whether it was running when the service ended, and its code has gone on since."""
         self._code_ended = asyncio.Event()
         self.answered: ExecutionSync | None = None
         """What its answer says of its files."""

@@ -54,8 +54,9 @@ RICH_BYTES: Final = 4 * 1024 * 1024
 class _Heard:
     """Late output of one execution, or of none that is known, since it was last written down."""
 
-    def __init__(self, of: str, now: float, generation: int) -> None:
+    def __init__(self, of: str, now: float, generation: int, hub: Hub) -> None:
         self.of = of
+        self.hub = hub
         self.generation = generation
         self.first = self.last = now
         self.collector = OutputCollector(OutputCaps(text_bytes=TEXT_BYTES, rich_bytes=RICH_BYTES))
@@ -71,6 +72,7 @@ class _Unstored:
     of: str
     row: ExecutionRow
     displays: Mapping[str, Sequence[int]]
+    hub: Hub
 
 
 class LateOutputs:
@@ -107,6 +109,7 @@ class LateOutputs:
     def connect(self, hub: Hub) -> None:
         """Listen to another kernel, as long as it lives."""
         hub.subscribe(partial(self._deliver, hub), skipped=partial(self._skip, hub))
+        hub.is_settled = lambda: not self._heard and not self._unstored
 
     def pending(self, execution_id: str) -> StoredOutcome | None:
         """What was heard of an execution and is not written down yet."""
@@ -136,7 +139,7 @@ class LateOutputs:
         updates = self._live.displays.updates(heard.generation, shown.updates)
         if shown.outputs or updates:
             row = self._row(heard, msgspec.structs.replace(make_stored_outcome(shown), updates=updates))
-            self._unstored.append(_Unstored(heard.of, row, shown.displays))
+            self._unstored.append(_Unstored(heard.of, row, shown.displays, heard.hub))
 
     async def close(self) -> None:
         """Write down the rest; the session has ended, or another process goes on with it."""
@@ -154,7 +157,7 @@ class LateOutputs:
         of = hub.runs.late_of(message)
         if of is None:
             return
-        heard = self._of(of)
+        heard = self._of(of, hub)
         if message.outgrown:
             events = heard.collector.skip(message.size_bytes, "it holds more values than are decoded")
         else:
@@ -164,14 +167,14 @@ class LateOutputs:
     def _skip(self, hub: Hub, parent_id: str, size_bytes: int) -> None:
         of = hub.runs.late_of_skipped(parent_id)
         if of is not None:
-            self._tell(of, self._of(of).collector.skip(size_bytes))
+            self._tell(of, self._of(of, hub).collector.skip(size_bytes))
 
-    def _of(self, of: str) -> _Heard:
+    def _of(self, of: str, hub: Hub) -> _Heard:
         now = self._clock.now()
         heard = self._heard.get(of)
         if heard is None:
             of = of if len(self._heard) < MOST_SOURCES else ""
-            heard = self._heard.setdefault(of, _Heard(of, now, self._live.sandbox.generation))
+            heard = self._heard.setdefault(of, _Heard(of, now, self._live.sandbox.generation, hub))
         if now - self._last_heard > LONGEST_SECONDS:
             self._pause = QUIET_SECONDS
         heard.last = self._last_heard = now
@@ -197,6 +200,8 @@ class LateOutputs:
         self._background.spawn(self.flush(), f"late output of {self._live.id}")
 
     def _row(self, heard: _Heard, outcome: StoredOutcome) -> ExecutionRow:
+        # All that came is durable with this one, unless others wait to be, or what runs has had a part of it.
+        last = not self._heard and not self._unstored and not heard.hub.runs.under_way
         return ExecutionRow(
             id=str(uuid.uuid4()),
             session_id=self._live.id,
@@ -213,6 +218,8 @@ class LateOutputs:
             outcome=outcome,
             started=heard.first,
             ended=heard.last,
+            stream=heard.hub.stream if last else None,
+            heard=heard.hub.position if last else None,
         )
 
     async def _store(self, unstored: _Unstored) -> None:
@@ -228,6 +235,8 @@ class LateOutputs:
                 executions.set_outcome(connection, of, with_late(origin.outcome, row.outcome, most))
 
         await self._database.run(store)
+        if row.heard is not None:
+            unstored.hub.settle(row.heard)
         self._live.displays.add(row, unstored.displays)
         self._finished.update(row.session_id, row.outcome.updates if row.outcome else (), told=of)
         job = self._finished.find(row.session_id, of)

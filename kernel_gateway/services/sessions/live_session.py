@@ -211,7 +211,7 @@ class LiveSession:
         """Whether it is this job's time: while a lease lasts, its holder's, those of attached clients, and what only
         ends, since it was interrupted before it ran."""
         held = self.held
-        return held is None or job.interrupted or job.row.face == "jupyter" or job.lease == held.id
+        return held is None or job.interrupted or job.taken_up or job.row.face == "jupyter" or job.lease == held.id
 
     def wake(self) -> None:
         """Look at the queue again: what had to wait may run."""
@@ -238,8 +238,11 @@ class LiveSession:
         return self.sandbox.live_generation if alone and self.may_run(job) else None
 
     def readmit(self, job: Job) -> None:
-        """A job that was queued before the service restarted."""
-        self._queue.append(job)
+        """A job that was queued before the service restarted, or was running: that one goes on before all others."""
+        if job.taken_up:
+            self._queue.appendleft(job)
+        else:
+            self._queue.append(job)
         self._wake.set()
 
     def withdraw(self, job: Job) -> bool:

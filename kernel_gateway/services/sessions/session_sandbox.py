@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TypeAlias
 
@@ -201,14 +201,15 @@ class SessionSandbox:
         """There is no sandbox any more: the next `ready()` launches one of the next generation."""
         self._death, self._left_over = death, True
 
-    async def adopt(self, info: SandboxInfo) -> None:
+    async def adopt(self, info: SandboxInfo, heard: Mapping[str, int]) -> None:
         """Take up the sandbox that the process before a restart left running; raises KernelsError, OSError.
 
+        `heard` says how far what its kernels said is durable. What came since waits for who takes up what runs.
         When it fails nothing of the sandbox has been taken on, and its files are still to be saved.
         """
         async with self._lock:
             listener = _Listener(self._kernel_event)
-            kernel = await self._launcher.adopt(info, listener)
+            kernel = await self._launcher.adopt(info, listener, heard)
             mirror = self._mirrors.mirror(info, self._workspace_id)
             try:
                 await self.egress_gateway.reopen()

@@ -37,7 +37,7 @@ from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
 from kernels.errors import Death, KernelsError
 from kernels.execution.contexts import RunContext
-from kernels.execution.execution import Event, Outcome
+from kernels.execution.execution import CATCH_UP_SECONDS, Event, Outcome
 from kernels.execution.run_usage import RunUsage
 from kernels.kernelspec import Kernelspec
 from kernels.languages import BUILT_IN, PYTHON
@@ -214,6 +214,8 @@ class Worker:
             job.trouble(translate(worse))
 
     async def _carry_out(self, job: Job) -> None:
+        if job.taken_up:
+            return await self._go_on(job)
         try:
             # Asked again after each wait: an interrupt that comes in one must not let the code run after it.
             kernel = None if job.has_to_stop() else await self._ready(job)
@@ -236,6 +238,15 @@ class Worker:
         job.begin(kernel.generation, now)
         if job.has_to_stop():
             return await self.finish(job, "interrupted", StoredOutcome(why=BEFORE_IT_BEGAN))
+        return await self._execute(job, kernel)
+
+    async def _go_on(self, job: Job) -> None:
+        """Its code was sent to its kernel by an earlier process."""
+        kernel, row = self._live.sandbox.kernel, job.row
+        if kernel is None:
+            why = "the sandbox was lost while the service started again; every global and /tmp went with it"
+            return await self.finish(job, "died", death_outcome("sandbox", why))
+        job.begin(row.generation, row.started or row.queued)
         return await self._execute(job, kernel)
 
     async def _enter(self, job: Job, kernel: SandboxedKernel) -> None:
@@ -299,6 +310,7 @@ class Worker:
 
     async def _execute(self, job: Job, kernel: SandboxedKernel) -> None:
         settings, timeout = self._settings, job.row.timeout_seconds
+        elapsed = self._clock.now() - (job.row.started or 0.0) if job.taken_up else 0.0
         full_text = job.full_text = self._kept_outputs.full_text(self._live.id)
 
         def emit(event: Event) -> None:
@@ -307,10 +319,12 @@ class Worker:
 
         # `kernel.execute` keeps the timeout and says how the code ended. This is for a sandbox that says nothing.
         longest = timeout + settings.interrupt_grace_seconds + settings.start_deadline_seconds + SLACK_SECONDS
+        longest += CATCH_UP_SECONDS if job.taken_up else 0.0
         try:
             with job.execution(), self._live.memory.guard(job, kernel):
                 async with asyncio.timeout(longest):
-                    outcome = await _run(job, kernel, await self._find_declared(job.row.runtime), emit)
+                    declared = await self._find_declared(job.row.runtime)
+                    outcome = await _run(job, kernel, declared, emit, elapsed_seconds=elapsed)
         except (KernelsError, TimeoutError) as error:
             death = Death("sandbox", f"the sandbox does not answer: {str(error) or 'no answer in time'}")
             job.log.append("generation", {"generation": self._live.sandbox.generation + 1, "cause": death.cause})
@@ -318,6 +332,10 @@ class Worker:
             # After the answer and in a task: what is left of the sandbox is flushed first, and that may take long.
             self._background.spawn(self._live.sandbox.lose(kernel, death), f"lose {self._live.id}")
             return
+        await self._conclude(job, kernel, outcome)
+
+    async def _conclude(self, job: Job, kernel: SandboxedKernel, outcome: Outcome) -> None:
+        """Store what its code came to; then the guest may forget it."""
         python_died = outcome.death is not None and job.row.runtime == "python"
         if python_died or kernel.generation != job.row.generation:
             cause = outcome.death.cause if outcome.death else "restart"
@@ -328,6 +346,8 @@ class Worker:
             ours.why = f"{LATER}; {ours.why}" if ours.why else LATER
         if ours.death is not None:
             ours.death.detail = self._explain(ours.death.detail)
+        if outcome.stream:
+            job.row = replace(job.row, stream=outcome.stream, heard=outcome.heard)
         await self.finish(
             job,
             outcome.status,
@@ -337,6 +357,7 @@ class Worker:
             displays=outcome.displays,
             updates=outcome.updates,
         )
+        kernel.settle(outcome, job.row.id)
 
     def _explain(self, detail: str) -> str:
         """Why something died, with why the session ended when that was the reason."""
@@ -370,7 +391,12 @@ class Worker:
 
 
 async def _run(
-    job: Job, kernel: SandboxedKernel, declared: Kernelspec | None, emit: Callable[[Event], None]
+    job: Job,
+    kernel: SandboxedKernel,
+    declared: Kernelspec | None,
+    emit: Callable[[Event], None],
+    *,
+    elapsed_seconds: float,
 ) -> Outcome:
     return await kernel.execute(
         job.row.code,
@@ -381,6 +407,7 @@ async def _run(
         declared=declared,
         request=None if job.asked is None else job.asked.request,
         execution_id=job.row.id,
+        elapsed_seconds=elapsed_seconds,
     )
 
 

@@ -46,6 +46,10 @@ class BridgedKernel(Kernel):
             self.kill()
             raise
 
+    def sockets(self) -> tuple[str, str]:
+        """Those of the bridge."""
+        return self._options.guest_directory, f"{self.file_prefix}-g{self.generation}"
+
     async def close_bridge(self) -> None:
         """Called before another kernel starts, and at the end."""
         if self._bridge is not None:

@@ -24,6 +24,8 @@ NO_PATHS = ("-P", "-s") if sys.version_info >= (3, 11) else ("-s",)
 """Keep the launcher's directory, full of our modules, off the path of user code, and the user's packages out of the
 start: the launcher adds those itself. Before Python 3.11 the launcher takes its directory away itself."""
 LAST_WORDS_BYTES = 4096
+RELAY_VERSION = 1
+"""As of `relay.frames`, which is imported when a gateway comes."""
 GUARD_SIGNAL = signal.SIGURG
 GUARD_FILE = "guard.json"
 """What the launcher takes for the word that memory runs out, and where it reads how much there is."""
@@ -83,7 +85,12 @@ class Kernel:
 
     def describe_start(self) -> Event:
         """The event that names the current kernel."""
-        return {**self.labels, "event": f"{self.name}_started", "generation": self.generation, "key": self.key}
+        started = {"event": f"{self.name}_started", "generation": self.generation, "key": self.key}
+        return {**self.labels, **started, "relay": RELAY_VERSION}
+
+    def sockets(self) -> tuple[str, str]:
+        """The directory of its sockets, and how their names begin."""
+        return self._options.kernel_directory, f"g{self.generation}"
 
     def story(self) -> list[Event]:
         """What a new follower must know: the current kernel, and its end if it has ended."""

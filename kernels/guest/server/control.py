@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ..processes.bridged import BridgedKernel
     from ..processes.declared import DeclaredKernel
     from ..processes.deno import DenoKernel
+    from ..relay.kernels import Relays
 
 START_DEADLINE_SECONDS = 3.0
 ROOM_DEADLINE_SECONDS = 5.0
@@ -57,10 +58,22 @@ class Control:
         self.missing_index = MissingIndex(options)
         self.files = Workspace(options.workspace)
         self.every_file = SandboxTree("/")
+        self._relays: Relays | None = None
         self.watches = 0
         """How many directories callers watch."""
         self._threads = UserThreads(options.user)
         self.as_user = self._threads.run
+
+    def accept_gateway(self) -> asyncio.Protocol:
+        """A gateway comes for what kernels say: the protocol of its connection."""
+        from ..relay.kernels import Relays  # noqa: PLC0415 - the first kernel starts meanwhile
+
+        if self._relays is None:
+            self._relays = Relays(self._options, self._find_kernel)
+        return self._relays.accept()
+
+    def _find_kernel(self, name: str) -> Kernel | None:
+        return {"python": self.kernel, "deno": self.deno, **self.declared}.get(name)
 
     def story(self) -> list[Event]:
         """What a new follower must know of the kernels."""

@@ -9,7 +9,7 @@ import time
 from tornado.iostream import StreamClosedError
 
 from ..deadline import timeout
-from ..processes.kernel import Event
+from ..processes.kernel import RELAY_VERSION, Event
 from ..refusal import Refusal
 from .handler import Handler
 
@@ -22,8 +22,8 @@ class StatusHandler(Handler):
 
     def get(self) -> None:
         kernel, commands = self.control.kernel, len(self.control.list_started())
-        running = kernel.pid is not None
-        self.answer({"generation": kernel.generation, "key": kernel.key, "running": running, "commands": commands})
+        state = {"running": kernel.pid is not None, "commands": commands, "relay": RELAY_VERSION}
+        self.answer({"generation": kernel.generation, "key": kernel.key, **state})
 
 
 class StartHandler(Handler):

@@ -39,12 +39,17 @@ async def _serve(options: Options, reaper: Reaper, kernel: Kernel, ports: dict[s
     control = Control(options, reaper, kernel)
     server = HTTPServer(make_application(control), max_header_size=MAX_HEADER_BYTES, max_body_size=MAX_BODY_BYTES)
     server.add_socket(bind_unix_socket(options.http_socket, mode=0o600))
+    relays = await loop.create_unix_server(
+        control.accept_gateway, sock=bind_unix_socket(options.relay_socket, mode=0o600)
+    )
     egress_gateway = EgressGateway(options, ports, control.missing_index.answer)
     await stop.wait()
     server.stop()
+    relays.close()
     await egress_gateway.close()
     await control.close()
     os.unlink(options.http_socket)
+    os.unlink(options.relay_socket)
 
 
 def _follow_output(loop: asyncio.AbstractEventLoop, kernel: Kernel) -> None:

@@ -19,7 +19,7 @@ def lose_kernels_when_open(patches: pytest.MonkeyPatch, data_dir: str) -> None:
     """Kill each sandbox once its kernel is open, and hand the kernel over when its loss has been said."""
 
     async def open_and_lose(
-        runtime: Any, info: Any, limits: Any, on_event: Any, start_seconds: float | None = None
+        runtime: Any, info: Any, limits: Any, on_event: Any, start_seconds: float | None = None, **taken_up: Any
     ) -> SandboxedKernel:
         lost = asyncio.Event()
 
@@ -28,7 +28,7 @@ def lose_kernels_when_open(patches: pytest.MonkeyPatch, data_dir: str) -> None:
             if isinstance(event, SandboxLost):
                 lost.set()
 
-        kernel = await open_kernel(runtime, info, limits, pass_on, start_seconds)
+        kernel = await open_kernel(runtime, info, limits, pass_on, start_seconds, **taken_up)
         pid = Path(data_dir, "sandboxes", info.sandbox_id, "bundle", "pid").read_text()
         os.kill(int(pid), signal.SIGKILL)
         async with asyncio.timeout(120):

@@ -44,7 +44,7 @@ def test_a_program_outlives_the_service_and_is_followed_by_all(house: House) -> 
             assert await asyncio.gather(*(rest(each) for each in both)) == [(b"heard", 0)] * 2
             cells = json.loads(await gateway.services.notebooks.notebook(me, session.id))["cells"]
             (cell,) = [each for each in cells if each["cell_type"] == "code"]
-            assert "gateway_restart" in json.dumps(cell), "it was cut off, and has not died"
+            assert cell["metadata"]["sandcell"]["status"] == "interrupted", "it was cut off, and has not died"
 
     asyncio.run(test())
 

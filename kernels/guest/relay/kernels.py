@@ -1,0 +1,79 @@
+"""The relays of a sandbox: one for each kernel that a gateway has come for, as long as no other takes its place."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+
+from ..options import Options
+from ..processes.kernel import Kernel
+from .channels import Reach, reach_ipc
+from .relay import Relay
+from .runs import Runs
+from .serving import Connection, Unavailable
+
+SPILL_DIRECTORY = "/tmp"  # noqa: S108 - the sandbox's own, on its disk; what is made there has no name
+
+
+class KernelSource:
+    """One generation of a kernel, as long as it lives."""
+
+    def __init__(self, name: str, kernel: Kernel) -> None:
+        self.name, self.generation = name, kernel.generation
+        self._kernel = kernel
+
+    def alive(self) -> bool:
+        return self._kernel.generation == self.generation and self._kernel.pid is not None
+
+    def interrupt(self) -> None:
+        """Deno's kernel would die of the signal; it is killed a moment later."""
+        if self.alive() and self.name != "deno":
+            self._kernel.interrupt()
+
+    def kill(self) -> None:
+        if self.alive():
+            self._kernel.kill()
+
+
+class Relays:
+    """`find` gives the present kernel of a name, alive or not."""
+
+    def __init__(self, options: Options, find: Callable[[str], Kernel | None]) -> None:
+        self._options = options
+        self._find = find
+        self._relays: dict[str, Relay] = {}
+        self._runs = Runs()
+
+    def accept(self) -> Connection:
+        """The protocol of a gateway's connection."""
+        return Connection(self.of)
+
+    def of(self, name: str, generation: int) -> Relay:
+        """The relay of a kernel; raises Unavailable when there is none, and it is too late for one."""
+        kernel, relay = self._find(name), self._relays.get(name)
+        if relay is not None and relay.source.generation == generation:
+            return relay
+        if kernel is None or kernel.generation != generation or kernel.pid is None:
+            raise Unavailable(f"no kernel {name} of generation {generation} is running")
+        if relay is not None:
+            relay.close()
+        made = Relay(KernelSource(name, kernel), self._reach(kernel), self._runs, open_unnamed)
+        self._relays[name] = made
+        return made
+
+    def _reach(self, kernel: Kernel) -> Reach:
+        directory, prefix = kernel.sockets()
+
+        async def reach(number: int) -> socket.socket:
+            return await reach_ipc(directory, f"{prefix}-{number}")
+
+        return reach
+
+
+def open_unnamed() -> int:
+    """A file on the sandbox's disk that nobody else can open; raises OSError."""
+    path = f"{SPILL_DIRECTORY}/.{os.urandom(16).hex()}"
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    os.unlink(path)
+    return file

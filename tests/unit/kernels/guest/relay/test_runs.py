@@ -1,0 +1,57 @@
+"""Runs that were taken: none twice, each known by its reply, all bounded."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernels.guest.relay import runs
+from kernels.guest.relay.runs import Run, Runs, replied_to
+from kernels.wire import zmtp
+from kernels.wire.message import Signer
+
+
+def make_run(name: str) -> Run:
+    return Run(
+        json.dumps({"id": name, "msg_id": "m", "session": "s", "seconds": 1, "grace_seconds": 1}).encode(), "p", 1
+    )
+
+
+def test_a_run_is_taken_once_until_it_is_done_with() -> None:
+    taken = Runs()
+    assert taken.add(make_run("a"))
+    assert not taken.add(make_run("a"))
+    assert [each["id"] for each in taken.describe()] == ["a"]
+    taken.forget("a")
+    assert taken.add(make_run("a"))
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    taken = Runs()
+    for number in range(runs.MOST_RUNS + 5):
+        taken.add(make_run(str(number)))
+    assert len(taken.describe()) == runs.MOST_RUNS
+
+
+@pytest.mark.parametrize("described", [b"", b"[]", b'{"seconds": "x"}', b"\xff"])
+def test_what_describes_no_run_is_refused(described: bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - of several kinds
+        Run(described, "python", 1)
+
+
+def test_a_reply_names_its_request() -> None:
+    signer = Signer(b"key")
+    header, parent = b'{"msg_id":"r","msg_type":"execute_reply"}', b'{"msg_id":"asked"}'
+    frames = [b"route" * 100, *signer.sign([header, parent, b"{}", b"{}"])]
+    assert replied_to(zmtp.encode(frames)) == "asked"
+    other = signer.sign([b'{"msg_id":"r","msg_type":"status"}', parent, b"{}", b"{}"])
+    assert replied_to(zmtp.encode(other)) == ""
+
+
+@given(st.binary(max_size=300))
+def test_no_bytes_of_a_kernels_do_more_than_name_nothing(data: bytes) -> None:
+    assert isinstance(replied_to(data), str)
+    assert isinstance(replied_to(zmtp.encode([b"<IDS|MSG>", b"", data, data])), str)
