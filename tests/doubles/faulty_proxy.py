@@ -1,19 +1,21 @@
-"""A TCP proxy in front of a real server that can refuse, cut, tear or stall: what an outage looks like to a client."""
+"""A TCP proxy before a real server that can refuse, cut, tear, stall or crawl: what an outage is to a client."""
 
 from __future__ import annotations
 
 import contextlib
 import socket
 import threading
+import time
 from typing import Literal
 from urllib.parse import urlsplit
 
 Fault = Literal["none", "refuse", "cut", "tear", "stall"]
 TORN_BYTES = 100_000
+SLOW_PIECE_BYTES = 1_000
 
 
 class FaultyProxy:
-    """`fault` may be set at any time.
+    """`fault` may be set at any time, and `bytes_per_second`, which each direction of a connection has at most.
 
     `refuse` closes at once, `cut` within a request, `tear` within a long answer, `stall` says nothing more.
     """
@@ -22,6 +24,7 @@ class FaultyProxy:
         parts = urlsplit(endpoint)
         self._server = (parts.hostname or "", parts.port or 0)
         self.fault: Fault = "none"
+        self.bytes_per_second = 0
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.endpoint = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self._sockets: set[socket.socket] = set()
@@ -70,7 +73,9 @@ class FaultyProxy:
     def _pump(self, source: socket.socket, target: socket.socket, answer: bool, done: threading.Barrier) -> None:
         passed = 0
         with contextlib.suppress(OSError):
-            while piece := source.recv(1 << 16):
+            while piece := source.recv(SLOW_PIECE_BYTES if self.bytes_per_second else 1 << 16):
+                if self.bytes_per_second:
+                    time.sleep(len(piece) / self.bytes_per_second)
                 if self.fault == "refuse":
                     break
                 if self.fault == "stall":

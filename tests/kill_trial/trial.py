@@ -15,7 +15,7 @@ from tests.kill_trial.cells import Cell
 from tests.kill_trial.kills import Kills
 from tests.running_service import RunningService
 
-RUNNING_SURVIVES = False
+RUNNING_SURVIVES = True
 """Whether code that runs when the service dies goes on as the same execution; else it may end as `died`, with the cause
 `gateway_restart` and a part of its output."""
 PAGE = 100

@@ -212,6 +212,24 @@ def test_files_wait_on_the_host_for_a_store_that_is_away_at_the_end(
     service.stop()
 
 
+def test_a_network_to_the_store_as_slow_as_a_modem(
+    callers: Callers, with_store: Callable[[], RunningService], store: FaultyProxy
+) -> None:
+    """Executions do not wait for it; what is not there when the session ends comes from this host's disk."""
+    service = with_store()
+    session = callers.of(service).session()
+    store.drop()
+    store.bytes_per_second = 7_000
+    assert session.run("open('f', 'w').write('0123456789' * 4_000)")["status"] == "ok"
+    session.works()
+    assert "waits on this host" in session.stop()["ended"]["detail"]
+    eventually(lambda: file_in_store(session, "f") == "0123456789" * 4_000)
+    with session.rest.session(workspace_id=session.workspace_id) as later:
+        assert later.run("len(open('f').read())")["outputs"][0]["data"]["text/plain"] == "40000"
+    store.bytes_per_second = 0
+    service.stop()
+
+
 def test_a_store_that_is_away_at_the_start(
     callers: Callers, with_store: Callable[[], RunningService], store: FaultyProxy
 ) -> None:

@@ -5,6 +5,7 @@ One service on one S3 server for all of it; the outages are made between the two
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -104,6 +105,29 @@ def test_a_session_that_ends_in_an_outage_leaves_its_files_here_until_it_is_over
     faulty.heal()
     eventually(lambda: durable(session, "late") == "kept too")
     assert durable(session, "f") == "kept"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1_200)
+def test_a_store_that_is_away_for_ten_minutes_costs_nothing(faulty: FaultyS3, rest: Rest) -> None:
+    """A session goes on with its work, another ends, and both are in the store soon after it is back."""
+    lives, ends = rest.session(), rest.session()
+    faulty.fail(Reset())
+    ends.run("open('f', 'w').write('of the one that ended')")
+    assert "waits on this host" in ends.stop()["ended"]["detail"]
+    back_at = time.monotonic() + 600
+    count = 0
+    while time.monotonic() < back_at:
+        count += 1
+        assert lives.run(f"open('f', 'a').write('{count}\\n'); n = {count}")["status"] == "ok"
+        assert rest.http.post("/v1/sessions", json={}).status_code == 503
+        time.sleep(10)
+    assert lives.show()["sync"]["pending"] is True
+    faulty.heal()
+    eventually(lambda: not lives.show()["sync"]["pending"])
+    assert durable(lives, "f").split() == [str(each) for each in range(1, count + 1)]
+    eventually(lambda: durable(ends, "f") == "of the one that ended")
+    lives.stop()
 
 
 def test_a_start_without_a_permission_takes_up_live_sessions_and_says_what_is_missing(
