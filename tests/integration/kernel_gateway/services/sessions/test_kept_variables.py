@@ -180,6 +180,8 @@ def test_a_kernel_that_code_ran_in_is_given_nothing_older(
         await live.variables._keep_when_idle(live.sandbox.kernel)
         await die(gateway, session)
         assert await gateway.text(session, "kept") == "2", "what was kept before memory was short is there"
+        told = await restored(gateway, session)
+        assert (told.later, {each.outcome for each in told.variables} - {"lost"}) == (2, {"stale"})
 
     on_session(test)
 
