@@ -101,8 +101,9 @@ class KeptVariables:
             shared.note(name, row.pop("shares", {}))
             rows[name] = row
             left -= row.get("bytes", 0)
-        for name, other in shared.find(names, first).items():
-            rows[name] = {**rows[name], "shared": other}
+        with suppress(Exception):  # classes may have code of the user's for what is asked of them here
+            for name, other in shared.find(names, first).items():
+                rows[name] = {**rows[name], "shared": other}
         return rows
 
     def _write(self, name: str, names: dict[str, Any], old: Row, left: int, until: float) -> Row:
@@ -326,9 +327,9 @@ def _find_bases(value: Any) -> list[Any]:
 def _can_change(value: Any, *, inside: bool = False) -> bool:
     """Whether it matters that there is one of it; of what is inside of values only what surely does."""
     kind = type(value)
-    if inside:
-        return kind in CONTAINERS or (kind.__module__ == "__main__" and not isinstance(value, (type, Enum)))
-    return kind not in FIXED and not isinstance(value, (type, Enum))
+    if inside and kind not in CONTAINERS and kind.__module__ != "__main__":
+        return False
+    return kind not in FIXED and not issubclass(kind, (type, Enum))  # by its type: `isinstance` may call its code
 
 
 def _tell(name: str, outcome: str = "restored", why: str = "") -> Row:

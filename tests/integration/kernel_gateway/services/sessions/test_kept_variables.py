@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel_gateway.errors import GenerationMismatch
+from kernel_gateway.errors import GenerationMismatch, InvalidRequest
 from kernel_gateway.services.sessions import session_variables
 from kernel_gateway.services.sessions.session_variables import SessionVariables
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
@@ -123,6 +123,15 @@ def test_a_kernel_that_died_leaves_its_variables_to_the_next(on_session: OnSessi
         assert {each.name for each in told.variables} >= {"frame", "Point", "double", "same"}
         with pytest.raises(GenerationMismatch):  # what it had is there, and yet it is another kernel
             await gateway.run(session, "1", expect_generation=1)
+
+    on_session(test)
+
+
+def test_a_size_out_of_range_is_refused(on_session: OnSession) -> None:
+    async def test(gateway: Gateway, _session: Session) -> None:
+        for size in (0, 10_241):
+            with pytest.raises(InvalidRequest, match="keep_variables_mb must be between 1 and 10,240"):
+                await gateway.start(keep_variables="each", keep_variables_mb=size)
 
     on_session(test)
 

@@ -200,3 +200,18 @@ def test_code_of_another_python_comes_back_by_its_source_alone(tmp_path: Path, m
     assert found["double"](3) == 6
     assert list(lost) == ["hidden"]
     assert "3.99" in lost["hidden"]
+
+
+class Odd:
+    """Says that it is of a class that nobody may ask for."""
+
+    @property
+    def __class__(self) -> Any:
+        raise RuntimeError("not me")
+
+
+def test_an_object_that_fails_whatever_it_is_asked_spoils_no_other(tmp_path: Path) -> None:
+    inner = [1]
+    keep(new(tmp_path), {"odd": Odd(), "inner": inner, "outer": [inner]})
+    found, lost = restore(tmp_path)
+    assert (found, lost) == ({"inner": [1], "outer": [[1]]}, {"odd": "RuntimeError: not me"})
