@@ -22,7 +22,7 @@ from benchmarks.attach_peer import KernelGateway
 from benchmarks.bounds import at_least, at_most
 from benchmarks.execution_client import WARM_UP, PlainRest
 from benchmarks.raw_kernel import RawKernel
-from benchmarks.warm_execution import KeptAlive, _connection_file
+from benchmarks.warm_execution import KeptAlive, find_connection_file
 from tests.running_service import RunningService
 
 SESSIONS = 8
@@ -106,7 +106,7 @@ def _loads(servers: dict[str, tuple[Server, list[str]]], rounds: int, seconds: f
     (ours, sessions), (theirs, kernels) = servers.values()
     loads = {who: Load() for who in ("raw", "rest", "websocket")}
     pids = [pid for session in sessions for pid in _pids_of(session)]
-    files = [str(_connection_file(session)) for session in sessions]
+    files = [str(find_connection_file(session)) for session in sessions]
     with ExitStack() as stack:
         clients = {
             "raw": stack.enter_context(Clients("raw", "", "", files)),
@@ -134,7 +134,7 @@ def _latency(ours: Server, session: str, rounds: int) -> str:
     """Raw and through REST in turn, on the same kernel."""
     raw, rest = [], []
     through = PlainRest(ours.url, ours.token, session)
-    with RawKernel(_connection_file(session)) as kernel:
+    with RawKernel(find_connection_file(session)) as kernel:
         kernel.wait_subscribed()
         for number in range(rounds + WARM_UP):
             first = time.perf_counter()

@@ -6,7 +6,7 @@ import json
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import zmq
 from jupyter_client.session import Session
@@ -62,6 +62,14 @@ class RawKernel:
             ours = message["parent_header"].get("msg_id") == sent["header"]["msg_id"]
             if ours and message["content"].get("execution_state") == "idle":
                 return
+
+    def ask(self, kind: str, content: dict[str, Any]) -> dict[str, Any]:
+        """Send a request on shell; the content of its reply."""
+        self._session.send(self._shell, kind, content)
+        assert self._shell.poll(60_000), f"no reply to {kind}"
+        _, parts = self._session.feed_identities(self._shell.recv_multipart())
+        found: dict[str, Any] = self._session.deserialize(parts)["content"]
+        return found
 
     def _connect(self, kind: int, path: Path) -> zmq.Socket[bytes]:
         wait_for(path)

@@ -54,7 +54,7 @@ def run(service: RunningService, environments_dir: Path, *, rounds: int = 400) -
     rest_face = KeptAlive(service)
     session = rest_face.call("POST", "/v1/sessions", {})["id"]
     raw, rest = [], []
-    with RawKernel(_connection_file(session)) as kernel:
+    with RawKernel(find_connection_file(session)) as kernel:
         for round_number in range(rounds + WARM_UP):
             first = time.perf_counter()
             kernel.execute("pass")
@@ -74,7 +74,8 @@ def run(service: RunningService, environments_dir: Path, *, rounds: int = 400) -
     )
 
 
-def _connection_file(session_id: str) -> Path:
+def find_connection_file(session_id: str) -> Path:
+    """Of the first kernel of a session."""
     found = list(Path("/run/sandcell-test").glob(f"*/{session_id}/kernel/g1.json"))
     assert found, "the session's socket directory was not found"
     return found[0]

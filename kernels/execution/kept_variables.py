@@ -6,7 +6,7 @@ is a report whose form is all that is believed.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 
@@ -23,6 +23,14 @@ RESTORE_SECONDS: Final = 50.0
 RESTORED_SECONDS: Final = 60.0
 
 _Text = Annotated[str, msgspec.Meta(max_length=1_000)]
+
+
+class KeptVariable(msgspec.Struct):
+    """A name of this kernel, and whether it is written down; `why` not, or not as it is now."""
+
+    name: _Text
+    outcome: Literal["kept", "lost"]
+    why: _Text = ""
 
 
 class RestoredVariable(msgspec.Struct):
@@ -48,22 +56,37 @@ class Restoration(msgspec.Struct):
     )
 
 
-class _Reply(Restoration):
+class _Restored(Restoration):
     status: str = ""
     evalue: _Text = ""
 
 
-_decode: Final = msgspec.json.Decoder(_Reply).decode
+class _Kept(msgspec.Struct):
+    status: str = ""
+    evalue: _Text = ""
+    variables: Annotated[list[KeptVariable], msgspec.Meta(max_length=MOST_VARIABLES)] = msgspec.field(
+        default_factory=list
+    )
 
 
-async def keep(hub: Hub, most_bytes: int, *, executions: int, at: float) -> None:
-    """Have the kernel write its variables down, as of a time and so many executions.
+_Reply = TypeVar("_Reply", _Kept, _Restored)
+
+
+async def keep(
+    hub: Hub,
+    most_bytes: int,
+    seconds: float = KEEP_SECONDS,
+    *,
+    executions: int | None = None,
+    at: float | None = None,
+) -> list[KeptVariable]:
+    """Have the kernel write its variables down, as of a time and so many executions, if those are known.
 
     Raises `DeadlineExceeded`, `SandboxFailed`, or a failed hub's error.
     """
     stamp = {"generation": hub.generation, "executions": executions, "at": at}
-    content = {"do": "keep", "bytes": most_bytes, "seconds": KEEP_SECONDS, "stamp": stamp}
-    await _ask(hub, content, ANSWER_SECONDS)
+    content = {"do": "keep", "bytes": most_bytes, "seconds": seconds, "stamp": stamp}
+    return (await _ask(hub, content, seconds - KEEP_SECONDS + ANSWER_SECONDS, _Kept)).variables
 
 
 async def restore(hub: Hub, *, expected: int | None = None) -> Restoration:
@@ -72,15 +95,15 @@ async def restore(hub: Hub, *, expected: int | None = None) -> Restoration:
     With `expected` only what the kernel of that generation has written or taken up: else nothing is found.
     """
     content = {"do": "restore", "seconds": RESTORE_SECONDS, "expected": expected, "generation": hub.generation}
-    return await _ask(hub, content, RESTORED_SECONDS)
+    return await _ask(hub, content, RESTORED_SECONDS, _Restored)
 
 
-async def _ask(hub: Hub, content: dict[str, Any], seconds: float) -> _Reply:
+async def _ask(hub: Hub, content: dict[str, Any], seconds: float, kind: type[_Reply]) -> _Reply:
     message = await hub.request("shell", "sandcell_kept_request", content, deadline_seconds=seconds)
     if len(message.content_json) > MOST_ANSWER_BYTES:
         raise SandboxFailed("the kernel's answer about kept variables is longer than any may be")
     try:
-        reply = _decode(message.content_json)
+        reply = msgspec.json.decode(message.content_json, type=kind)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         raise SandboxFailed("the kernel's answer about kept variables makes no sense") from None
     if reply.status != "ok":

@@ -159,7 +159,8 @@ class SessionVariables:
                 self._tell(Restored(hub.generation, *age, why=LOST_SANDBOX))
             return
         try:
-            found = await kept_variables.restore(hub, expected=kept.generation)
+            # Kernels are counted from 1: what has no such generation is whichever the directory has.
+            found = await kept_variables.restore(hub, expected=kept.generation if kept.generation > 0 else None)
         except KernelsError as error:
             why = UNSURE.format(error=error) if isinstance(error, DeadlineExceeded) else str(error)
             self._tell(Restored(hub.generation, *age, why=why))

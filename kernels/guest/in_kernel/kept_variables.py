@@ -68,7 +68,7 @@ class KeptVariables:
         self._number = 0
 
     def keep(self, names: dict[str, Any], hidden: Any, most_bytes: int, seconds: float, stamp: Row) -> Row:
-        """Write what has changed since the last time, `most_bytes` in all; says how many names are kept and are not.
+        """Write what has changed since the last time, `most_bytes` in all; says of each name whether it is kept.
 
         `stamp` is what the service knows of this moment: `generation`, `executions`, `at`.
         """
@@ -80,8 +80,10 @@ class KeptVariables:
         except BaseException:
             self._clean(self._load()[0] if self._rows is None else self._rows)  # what was kept before stays
             raise
-        refused = sum(_has_no_value(each) for each in rows.values())
-        return {"status": "ok", "kept": len(rows) - refused, "refused": refused}
+        told = [
+            _tell(name, "lost" if _has_no_value(row) else "kept", str(row.get("why", ""))) for name, row in rows.items()
+        ]
+        return {"status": "ok", "variables": told}
 
     def _write_all(self, names: dict[str, Any], hidden: Any, most_bytes: int, until: float) -> dict[str, Row]:
         old, rows = self._rows or {}, dict[str, Row]()
@@ -99,8 +101,9 @@ class KeptVariables:
             shared.note(name, row.pop("shares", {}))
             rows[name] = row
             left -= row.get("bytes", 0)
-        for name, other in shared.find(names, first).items():
-            rows[name] = {**rows[name], "shared": other}
+        with suppress(Exception):  # classes may have code of the user's for what is asked of them here
+            for name, other in shared.find(names, first).items():
+                rows[name] = {**rows[name], "shared": other}
         return rows
 
     def _write(self, name: str, names: dict[str, Any], old: Row, left: int, until: float) -> Row:
@@ -112,7 +115,7 @@ class KeptVariables:
         except BaseException as error:  # of the user's code: `SystemExit` too, which would end the kernel
             late = isinstance(error, self._values.Late) and bool(old) and not _has_no_value(old)
             late = late and old.get("bytes", 0) <= left
-            stale = {"executions": old.get("executions", self._stamp.get("executions", 0))} if late else {}
+            stale = {"executions": old.get("executions", self._stamp.get("executions"))} if late else {}
             return {**(old if late else {}), **stale, "why": self._say(error)}
 
     def _describe(self, name: str, names: dict[str, Any], old: Row, left: int, until: float) -> Row:
@@ -324,9 +327,9 @@ def _find_bases(value: Any) -> list[Any]:
 def _can_change(value: Any, *, inside: bool = False) -> bool:
     """Whether it matters that there is one of it; of what is inside of values only what surely does."""
     kind = type(value)
-    if inside:
-        return kind in CONTAINERS or (kind.__module__ == "__main__" and not isinstance(value, (type, Enum)))
-    return kind not in FIXED and not isinstance(value, (type, Enum))
+    if inside and kind not in CONTAINERS and kind.__module__ != "__main__":
+        return False
+    return kind not in FIXED and not issubclass(kind, (type, Enum))  # by its type: `isinstance` may call its code
 
 
 def _tell(name: str, outcome: str = "restored", why: str = "") -> Row:

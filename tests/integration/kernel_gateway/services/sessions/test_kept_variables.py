@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel_gateway.errors import GenerationMismatch
+from kernel_gateway.errors import GenerationMismatch, InvalidRequest
 from kernel_gateway.services.sessions import session_variables
 from kernel_gateway.services.sessions.session_variables import SessionVariables
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
@@ -127,6 +127,15 @@ def test_a_kernel_that_died_leaves_its_variables_to_the_next(on_session: OnSessi
     on_session(test)
 
 
+def test_a_size_out_of_range_is_refused(on_session: OnSession) -> None:
+    async def test(gateway: Gateway, _session: Session) -> None:
+        for size in (0, 10_241):
+            with pytest.raises(InvalidRequest, match="keep_variables_mb must be between 1 and 10,240"):
+                await gateway.start(keep_variables="each", keep_variables_mb=size)
+
+    on_session(test)
+
+
 def test_a_restart_on_request_leaves_nothing(on_session: OnSession) -> None:
     async def test(gateway: Gateway, session: Session) -> None:
         await keep(gateway, session, "kept = 1")
@@ -180,6 +189,8 @@ def test_a_kernel_that_code_ran_in_is_given_nothing_older(
         await live.variables._keep_when_idle(live.sandbox.kernel)
         await die(gateway, session)
         assert await gateway.text(session, "kept") == "2", "what was kept before memory was short is there"
+        told = await restored(gateway, session)
+        assert (told.later, {each.outcome for each in told.variables} - {"lost"}) == (2, {"stale"})
 
     on_session(test)
 

@@ -70,7 +70,7 @@ def test_a_value_that_is_refused_half_way_leaves_no_file(tmp_path: Path, happen:
     kept = new(tmp_path)
     names = {"number": 2, "refused": Fails(happen), "listed": [1]}
     for _ in range(3):
-        assert keep(kept, names) == {"status": "ok", "kept": 2, "refused": 1}
+        assert [each["outcome"] for each in keep(kept, names)["variables"]] == ["kept", "lost", "kept"]
         assert len(list(tmp_path.iterdir())) == 4, "the index, its stamp and two values"
     found, lost = restore(tmp_path)
     assert (found, list(lost)) == ({"number": 2, "listed": [1]}, ["refused"])
@@ -99,7 +99,8 @@ def test_an_interrupt_leaves_what_was_kept_before(tmp_path: Path) -> None:
 
 
 def test_time_that_is_over_is_looked_at_for_each_name(tmp_path: Path) -> None:
-    assert keep(new(tmp_path), {"a": 1, "b": "x"}, seconds=-1.0)["refused"] == 2
+    told = keep(new(tmp_path), {"a": 1, "b": "x"}, seconds=-1.0)["variables"]
+    assert told == [{"name": name, "outcome": "lost", "why": NO_TIME} for name in "ab"]
     keep(new(tmp_path), {"a": 1})
     assert restore(tmp_path, seconds=-1.0) == ({}, {"a": NO_TIME})
 
@@ -199,3 +200,18 @@ def test_code_of_another_python_comes_back_by_its_source_alone(tmp_path: Path, m
     assert found["double"](3) == 6
     assert list(lost) == ["hidden"]
     assert "3.99" in lost["hidden"]
+
+
+class Odd:
+    """Says that it is of a class that nobody may ask for."""
+
+    @property
+    def __class__(self) -> Any:
+        raise RuntimeError("not me")
+
+
+def test_an_object_that_fails_whatever_it_is_asked_spoils_no_other(tmp_path: Path) -> None:
+    inner = [1]
+    keep(new(tmp_path), {"odd": Odd(), "inner": inner, "outer": [inner]})
+    found, lost = restore(tmp_path)
+    assert (found, lost) == ({"inner": [1], "outer": [[1]]}, {"odd": "RuntimeError: not me"})
