@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
 from kernel_gateway.storage.columns import micros, page, seconds, seconds_or_none, to_json
 from kernel_gateway.storage.tables import principals, sessions, workspaces
 from sandcell.models.network import SessionNetwork
-from sandcell.models.sessions import Usage
+from sandcell.models.sessions import Forked, Usage
 from sandcell.models.sync import Sync, SyncMode
 
 
@@ -43,6 +43,7 @@ class Record(msgspec.Struct):
     network: SessionNetwork = msgspec.field(default_factory=SessionNetwork)
     keep_awake: bool = False
     surroundings: Surroundings | None = None
+    forked: Forked | None = None
     sandbox_id: str = ""
     """What its sandboxes are called on the host, when that is not the session's own id."""
 

@@ -357,4 +357,5 @@ def describe_session(row: SessionRow, idle_expires: float | None = None, memory:
         network=row.record.network,
         memory=memory,
         keep_awake=row.record.keep_awake,
+        from_=row.record.forked,
     )
