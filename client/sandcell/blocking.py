@@ -248,6 +248,7 @@ class Client:
             return t.lost_answer(self.url, error)
 
     start_session = _method(o.start_session)
+    fork_session = _method(o.fork_session)
     list_sessions = _method(o.list_sessions)
     get_session = _method(o.get_session)
     stop_session = _method(o.stop_session)

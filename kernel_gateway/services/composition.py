@@ -62,6 +62,7 @@ from kernel_gateway.services.mirroring.workspace_ledger import WorkspaceLedger
 from kernel_gateway.services.pools.pools import Pools
 from kernel_gateway.services.reconciler import Reconciler
 from kernel_gateway.services.records.record import Record
+from kernel_gateway.services.replays.forks import Forks
 from kernel_gateway.services.replays.replays import Replays
 from kernel_gateway.services.replays.stage import ReplayServices
 from kernel_gateway.services.results.jobs import FinishedJobs
@@ -540,6 +541,16 @@ class Services:
             copies=self._copies,
             registry=self.registry,
             notebooks=self.notebooks,
+        )
+        self.forks = Forks(
+            self.replays,
+            clock=self.clock,
+            registry=self.registry,
+            sessions=self.sessions,
+            record=self.record,
+            copies=self._copies,
+            files=self.files,
+            workspaces=self.workspaces,
         )
 
     def _build_datasets(self) -> None:

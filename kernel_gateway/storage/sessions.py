@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
 from kernel_gateway.storage.columns import micros, page, seconds, seconds_or_none, to_json
 from kernel_gateway.storage.tables import principals, sessions, workspaces
 from sandcell.models.network import SessionNetwork
-from sandcell.models.sessions import KeepVariables, Restored, Usage
+from sandcell.models.sessions import Forked, KeepVariables, Restored, Usage
 from sandcell.models.sync import Sync, SyncMode
 
 
@@ -46,6 +46,7 @@ class Record(msgspec.Struct):
     keep_variables_mb: int | None = None
     restored: Restored | None = None
     surroundings: Surroundings | None = None
+    forked: Forked | None = None
     sandbox_id: str = ""
     """What its sandboxes are called on the host, when that is not the session's own id."""
 

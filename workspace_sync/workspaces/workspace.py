@@ -36,6 +36,9 @@ OPEN_ATTEMPTS = 5
 Bounds = Callable[[FileInfo], tuple[int, int]]
 """From a file to the first byte wanted and the one after the last; what it raises is passed on."""
 
+Keep = Callable[[FileInfo], bool]
+"""Whether a file or a link is one of those that are wanted."""
+
 
 def whole(info: FileInfo) -> tuple[int, int]:
     """All bytes of a file."""
@@ -194,22 +197,30 @@ class DurableWorkspace:
             raise IllegalName(f"{name!r} is no name beside a workspace's files")
         return f"{self._durable.prefix}/{name}"
 
-    def copy_to(self, prefix: str, wanted: Callable[[], bool] = lambda: True) -> None:
+    def copy_to(
+        self, prefix: str, wanted: Callable[[], bool] = lambda: True, keep: Keep = lambda _: True
+    ) -> builtins.list[str]:
         """Copy the files to a prefix beneath which there are none yet, inside the store; their manifest goes last.
 
-        Once it is not `wanted` any more it stops; what it has copied is for the caller to `clear`.
+        Files and links that it is not to `keep` are left out, and returned in order of path. Once it is not `wanted`
+        any more it stops; what it has copied is for the caller to `clear`.
         """
         target = DurableFiles(self._store, prefix, TransferLimits().manifest_bytes)
         with target.changing:
             remote = self._durable.load()
             entries = remote.entries.copy()
+            kinds = ((raw, each) for raw, each in remote.entries.items() if each.kind != "directory")
+            left_out = {raw for raw, each in kinds if not keep(info_of(each))}
             for raw, key in remote.keys.items():
+                if raw in left_out:
+                    continue
                 if not wanted():
                     break
                 written = self._store.copy(self._durable.files_prefix + key, target.files_prefix + key_of(raw))
                 entries[raw] = replace(entries[raw], etag=written.etag, version_id=written.version_id)
             else:
-                target.write_manifest(entries.values())
+                target.write_manifest(entry for raw, entry in entries.items() if raw not in left_out)
+        return [text_of(raw) for raw in sorted(left_out)]
 
     def clear(self) -> None:
         """Remove every file and the manifest, as of a workspace that no session came to use."""

@@ -9,6 +9,7 @@ import msgspec
 from sandcell.models import constraints
 from sandcell.models.model import Model
 from sandcell.models.network import SessionNetwork
+from sandcell.models.replays import CellVerdictName
 from sandcell.models.sync import Sync, SyncMode
 
 SessionStatus = Literal["READY", "TERMINATED"]
@@ -67,12 +68,54 @@ class Restored(Model):
     why: str | None = None
 
 
+class ForkPoint(Model, forbid_unknown_fields=True):
+    """A session as it was: after the `cell` of its notebook (an execution's id, or its number there), or as it is now.
+
+    `exact`: where anything shows otherwise than it did, nothing is started.
+    """
+
+    session: str
+    cell: int | str | None = None
+    exact: bool = False
+
+
+class DifferentCell(Model):
+    """A cell of a session that came out otherwise when it ran again, by a replay's verdict."""
+
+    number: int
+    verdict: CellVerdictName
+    why: str = ""
+
+
+class Forked(Model):
+    """Where a session began: as `session` was at `as_of`, after its `cell`, and what is not as it was then.
+
+    `cells` ran again, those of `different` otherwise; `different_omitted` more. `put_back` files had been changed by
+    that, and are as they were. Of the files in `left_out` nothing is known but that they changed later: they are not
+    there, unless the cells made them again. Those in `changed_since` are as the cells left them: the original has other
+    ones by now. At most 100 paths of either are named.
+    """
+
+    session: str
+    cell: int | None
+    as_of: str
+    cells: int
+    different: list[DifferentCell] = msgspec.field(default_factory=list)
+    different_omitted: int = 0
+    put_back: int = 0
+    left_out: list[str] = msgspec.field(default_factory=list)
+    left_out_omitted: int = 0
+    changed_since: list[str] = msgspec.field(default_factory=list)
+    changed_since_omitted: int = 0
+
+
 class Session(Model):
     """One principal's live or ended sandbox. `runtime` is the OCI runtime that it runs on.
 
     `memory` is null while there is no sandbox. One that is `paged_out` stands still, with its memory in swap, until its
     next use; one that was started with `keep_awake` never is. `restored` is what its kernel has of one that died.
     `keep_variables` is what it was started with, null where its environment decides.
+    `from` is where one began that is a fork of another.
     """
 
     id: str
@@ -99,6 +142,7 @@ class Session(Model):
     restored: Restored | None = None
     keep_variables: KeepVariables | None = None
     keep_variables_mb: int | None = None
+    from_: Forked | None = msgspec.field(default=None, name="from")
 
 
 class StartSession(Model, forbid_unknown_fields=True):
@@ -106,6 +150,7 @@ class StartSession(Model, forbid_unknown_fields=True):
 
     `environment` is an id or a name; left out it is that of the `agent`, if it is registered, else `python`.
     `replay_of` is a session, ended or live: the new one has its environment, a copy of its files, and ran its cells.
+    `from` says of which session the new one is to be a fork.
     `sync` before_return: answers of executions and commands wait until their files are in the store.
     `keep_awake`: timers and threads of its code go on while nobody uses it; else it may stand still.
     `keep_variables`: whether variables outlive a kernel that dies, written down when the session is idle or after each
@@ -120,6 +165,7 @@ class StartSession(Model, forbid_unknown_fields=True):
     agent: Annotated[str | None, constraints.NAME] = None
     labels: constraints.Labels = msgspec.field(default_factory=dict)
     replay_of: str | None = None
+    from_: ForkPoint | None = msgspec.field(default=None, name="from")
     sync: SyncMode | None = None
     keep_awake: bool = False
     keep_variables: KeepVariables | None = None

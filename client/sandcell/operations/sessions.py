@@ -100,6 +100,33 @@ def start_session(
     return decode((yield from exchange(Ask("POST", SESSIONS, json=body, timeout_seconds=patience))), Session)
 
 
+def fork_session(
+    session_id: str,
+    *,
+    cell: int | str | None = None,
+    exact: bool = False,
+    name: str = "",
+    timeout_seconds: int | None = None,
+    idle_timeout_seconds: int | None = None,
+    labels: dict[str, str] | None = None,
+) -> Operation[Session]:
+    """Start a session that is as another was after a `cell`, or as it is now.
+
+    The cell is named by its execution's id, or by its number in the notebook. What is not as it was is in the new
+    session's `from_`. Raises Conflict when it cannot be built again, and with `exact` also when a cell came out
+    otherwise.
+    """
+    point = omit_none(session=session_id, cell=cell, exact=exact or None)
+    body = omit_none(
+        name=name,
+        timeout_seconds=timeout_seconds,
+        idle_timeout_seconds=idle_timeout_seconds,
+        labels=labels,
+    )
+    ask = Ask("POST", SESSIONS, json={**body, "from": point}, timeout_seconds=REPLAY_SECONDS)
+    return decode((yield from exchange(ask)), Session)
+
+
 def list_sessions(
     *, status: SessionStatus | None = None, limit: int = 100, cursor: str | None = None
 ) -> Operation[Page[Session]]:

@@ -74,6 +74,10 @@ class ReplayRun:
     session: StartSession
     notebook_bytes: int
     wait_for_turn: Callable[[], Awaitable[None]] = nothing_to_wait_for
+    before: float | None = None
+    """Files of `inputs` that changed after that are not copied."""
+    left_out: list[str] = field(default_factory=list)
+    """The paths of those that were not, once the first session has started."""
     _first: Pass | None = None
     _second: Pass | None = None
     _given_up: bool = False
@@ -220,7 +224,7 @@ class ReplayRun:
         self.replay.owned.append(session_id)
         try:
             if inputs is not None:
-                await self.copies.copy(self.principal, inputs, session_id)
+                self.left_out = await self.copies.copy(self.principal, inputs, session_id, self.before)
             await self.services.sessions.start(self.principal, body, session_id, has_files=inputs is not None)
         except GatewayError:
             if inputs is not None:

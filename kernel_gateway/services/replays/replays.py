@@ -127,20 +127,30 @@ class Replays:
 
         What came out otherwise than in the record is a note of the new session. Raises as `start` and Sessions.start.
         """
-        self._readiness.require_accepting()
         of = body.replay_of or ""
         row = await self._registry.row(principal, of)
         environment = body.environment or (None if body.agent else row.environment)
         body = msgspec.structs.replace(body, replay_of=None, environment=environment)
         inputs = row.workspace_id if body.workspace_id is None else None
         request = ReplayRequest(session_id=of, inputs=inputs, determinism=False, keep_session=True)
-        replay, course = await self._admit(principal, request, body)
+        course = await self.admit(principal, request, body)
+        session_id = await self.build_session(course)
+        await self._note(principal, course.replay)
+        return await self._services.sessions.get(principal, session_id)
+
+    async def admit(self, principal: Principal, request: ReplayRequest, body: StartSession) -> ReplayRun:
+        """A replay whose session is to stay, made from `body`, before it begins; raises as `start`."""
+        self._readiness.require_accepting()
+        return (await self._admit(principal, request, body))[1]
+
+    async def build_session(self, course: ReplayRun) -> str:
+        """Run such a replay to its end, whatever its verdicts; the session that has its state now."""
+        replay = course.replay
         await self._begin(course)
         await replay.wait()
         if replay.error is not None or replay.session_id is None or not replay.session_live:
             raise replay.error or Conflict("the replay was stopped before its end")
-        await self._note(principal, replay)
-        return await self._services.sessions.get(principal, replay.session_id)
+        return replay.session_id
 
     async def stop_all_of(self, principal_id: str) -> None:
         """A principal is disabled: its replays stop, and the sessions started for them end."""

@@ -379,4 +379,5 @@ def describe_session(row: SessionRow, idle_expires: float | None = None, memory:
         restored=row.record.restored if row.status == "READY" else None,
         keep_variables=row.record.keep_variables,
         keep_variables_mb=row.record.keep_variables_mb,
+        from_=row.record.forked,
     )

@@ -21,6 +21,7 @@ from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.workspaces.access import WorkspaceAccess
 from kernel_gateway.settings import Settings
 from workspace_sync.errors import WorkspaceSyncError
+from workspace_sync.workspaces.file_info import FileInfo
 
 log = structlog.get_logger(__name__)
 
@@ -51,22 +52,32 @@ class WorkspaceCopies:
         """Raises NotFound unless it is a workspace of the principal's."""
         await self._access.row(principal, workspace_id)
 
-    async def copy(self, principal: Principal, workspace_id: str, session_id: str) -> None:
+    async def copy(
+        self, principal: Principal, workspace_id: str, session_id: str, before: float | None = None
+    ) -> list[str]:
         """The files of one of the principal's workspaces become those that the session will start with.
 
-        When it is cancelled nothing is left of the copy. Raises NotFound, StoreUnavailable, DeadlinePassed.
+        Those that changed after `before` are left out, and returned. When it is cancelled nothing is left of the copy.
+        Raises NotFound, StoreUnavailable, DeadlinePassed.
         """
         await self.require(principal, workspace_id)
         with translated():
             await self.bring_up_to_date(workspace_id)
             durable, given_up = self._mirrors.durable(workspace_id), threading.Event()
-            copying = partial(durable.copy_to, prefix(session_id), lambda: not given_up.is_set())
+            keep = partial(is_unchanged_since, before)
+            copying = partial(durable.copy_to, prefix(session_id), lambda: not given_up.is_set(), keep)
             try:
-                await self._mirrors.run(copying)
+                return await self._mirrors.run(copying)
             except BaseException:  # cancelled, or too late: its thread goes on until it looks at `given_up`
                 given_up.set()
                 self._background.spawn(self.discard(session_id), f"discard the copy for {session_id}")
                 raise
+
+    async def list_files(self, workspace_id: str) -> list[FileInfo]:
+        """The durable files of a workspace, which is the caller's business to have looked at; as of its last flush."""
+        with translated():
+            found = await self._mirrors.run(self._mirrors.durable(workspace_id).list)
+        return [each for each in found if each.kind == "file"]
 
     async def discard(self, session_id: str) -> None:
         """Remove the copy for a session that did not start; what the store does not do now, it keeps."""
@@ -91,3 +102,8 @@ class WorkspaceCopies:
                 except (WorkspaceSyncError, TimeoutError):
                     log.warning("copied_without_flush", session=live.id)
                     raise
+
+
+def is_unchanged_since(before: float | None, file: FileInfo) -> bool:
+    """Whether a file is the one that was there then, as far as its time tells."""
+    return before is None or file.modified <= before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import get_args
 
 import click
@@ -95,6 +96,39 @@ def new(
         show_json(started)
     else:
         click.echo(started.id)
+
+
+@session.command("fork", short_help="Start a session as another was.")
+@click.argument("session_id", required=False, metavar="[SESSION]", shell_complete=completion.sessions)
+@click.option("--cell", metavar="CELL", help="After this cell, by its number in the notebook or its execution's id.")
+@click.option("--exact", is_flag=True, help="Start nothing where a cell comes out otherwise than it did.")
+@click.option("--name", default="", help="A name for people.")
+@as_json
+@connected
+def fork(client: Client, *, session_id: str | None, cell: str | None, exact: bool, name: str, as_json: bool) -> None:
+    """Start a session that is as another (default: the current one) is now, or was after a cell.
+
+    The current session stays what it was. What is not as it was is said on standard error.
+    """
+    forked = client.fork_session(choosing.find(client, session_id), cell=cell, exact=exact, name=name)
+    if as_json:
+        show_json(forked)
+        return
+    click.echo(forked.id)
+    for line in _list_differences(forked):
+        click.echo(line, err=True)
+
+
+def _list_differences(forked: Session) -> Iterator[str]:
+    about = forked.from_
+    if about is None:
+        return
+    for each in about.different:
+        yield f"cell {each.number}: {each.verdict.replace('_', ' ')}. {each.why}"
+    for path in about.left_out:
+        yield f"{path}: changed later, and was left out"
+    for path in about.changed_since:
+        yield f"{path}: is as the cells left it"
 
 
 @session.command("show", short_help="Show a session.")

@@ -18,6 +18,8 @@ from sandcell.models.sessions import Session, StartSession
 
 async def create_session(call: Call) -> Session:
     services = call.services
+    if call.body.from_ is not None:
+        return await services.forks.start(call.principal, call.body)
     if call.body.replay_of is not None:
         return await services.replays.start_session(call.principal, call.body)
     return await services.sessions.start(call.principal, call.body)
@@ -74,6 +76,8 @@ START: Final[Errors] = (
     e.EnvironmentUnavailable,
     e.AgentDetached,
     e.WorkspaceInUse,
+    e.Conflict,
+    e.SessionBusy,
     e.SessionLimit,
     e.RateLimited,
     e.NoSpace,

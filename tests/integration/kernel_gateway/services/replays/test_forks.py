@@ -1,0 +1,164 @@
+"""Sessions that begin as another was: after a cell, as it is now; what is said of what differs, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+from sandcell import Client, Conflict, InvalidRequest, NotFound
+from sandcell.live_session import Session
+from sandcell.models.sessions import Forked
+from sandcell.models.sessions import Session as SessionInfo
+from tests.running_service import RunningService
+
+LOG = "open('log', 'a').write('{}\\n')"
+
+
+@pytest.fixture
+def worked(client: Client) -> Iterator[Session]:
+    """A session with three cells that append to a file, the last of which writes another as well."""
+    with client.session(name="original") as session:
+        session.upload("in.csv", b"1,2\n")
+        session.run("x = 1; " + LOG.format("one"))
+        session.run("x += 1; " + LOG.format("two"))
+        session.run("x = 99; open('late.txt', 'w').write('late')")
+        yield session
+
+
+def about(info: SessionInfo) -> Forked:
+    assert info.from_ is not None
+    return info.from_
+
+
+def read(session: Session) -> dict[str, bytes]:
+    return {each.path: session.download(each.path) for each in session.files(recursive=True)}
+
+
+def live(client: Client) -> set[str]:
+    return {each.id for each in client.list_sessions(status="READY").items}
+
+
+def test_it_is_as_the_other_was_after_a_cell(client: Client, worked: Session) -> None:
+    second = [each.id for each in client.list_executions(worked.id).items if "x += 1" in each.code]
+    info = client.fork_session(worked.id, cell=second[0], name="branch")
+    fork = client.attach(info.id)
+    assert (info.status, info.name, info.environment) == ("READY", "branch", "python")
+    assert fork.run("x").text == "2"
+    assert read(fork) == {"in.csv": b"1,2\n", "log": b"one\ntwo\n"}
+    found = about(client.get_session(fork.id))
+    assert (found.session, found.cells, found.different) == (worked.id, 2, [])
+    assert (found.left_out, found.put_back, found.changed_since) == (["late.txt"], 1, [])
+    cells = json.loads(fork.notebook())["cells"]
+    (note,) = [cell["source"] for cell in cells if cell["metadata"]["sandcell"].get("kind") == "forked"]
+    assert f"began as `{worked.id}` after its cell {found.cell}" in note
+    assert "`late.txt` changed later" in note
+    assert (worked.run("x").text, worked.refresh().from_) == ("99", None)
+    fork.stop()
+    again = client.fork_session(fork.id)  # of an ended session, and of a fork
+    assert client.attach(again.id).run("x, open('log').read()").text == "(2, 'one\\ntwo\\n')"
+    client.stop_session(again.id)
+
+
+def test_three_ways_from_the_same_state_at_once(client: Client, worked: Session) -> None:
+    worked.run("open('made', 'w').close()")
+    worked.remove_file("made")
+    before = read(worked)
+    with ThreadPoolExecutor(3) as pool:
+        forks = [client.attach(each.id) for each in pool.map(lambda _: client.fork_session(worked.id), range(3))]
+    for number, fork in enumerate(forks):
+        assert read(fork) == before
+        fork.run(f"x += {number}; open('mine', 'w').close()")
+    assert [fork.run("x").text for fork in forks] == ["99", "100", "101"]
+    assert read(worked) == before
+    for fork in forks:
+        fork.stop()
+
+
+def test_what_differs_is_told_or_refused(client: Client) -> None:
+    with client.session() as session:
+        session.run("import random; drawn = random.random(); drawn")
+        session.run("print('same')")
+        info = client.fork_session(session.id)
+        found = about(info)
+        assert [each.verdict for each in found.different] == ["different"]
+        assert found.cells == 2
+        client.stop_session(info.id)
+        before = live(client)
+        with pytest.raises(Conflict) as caught:
+            client.fork_session(session.id, exact=True)
+        assert caught.value.details["reason"] == "not_rebuilt"
+        assert [each["number"] for each in caught.value.details["cells"]] == [found.different[0].number]
+        assert live(client) == before
+
+
+def test_a_state_that_cannot_be_built_again_is_no_session(client: Client) -> None:
+    with client.session() as session:
+        session.upload("data", b"first")
+        execution = session.run("text = open('data').read()").execution
+        session.upload("data", b"second")
+        before = live(client)
+        with pytest.raises(Conflict, match="FileNotFoundError") as caught:
+            client.fork_session(session.id, cell=execution.id)
+        assert [each["verdict"] for each in caught.value.details["cells"]] == ["failed"]
+        assert live(client) == before
+        now = client.attach(client.fork_session(session.id).id)
+        assert now.run("text").text == "'second'", "the first is nowhere any more"
+        now.stop()
+
+
+def test_restarts_and_other_languages_come_along(client: Client) -> None:
+    with client.session() as session:
+        session.run("gone = 1")
+        session.restart()
+        session.run("kept = 2")
+        session.run("let there = 3", language="javascript")
+        session.shell("echo by the shell > shell.txt")
+        fork = client.attach(client.fork_session(session.id).id)
+        assert fork.run("'gone' in globals(), kept, open('shell.txt').read()").text == "(False, 2, 'by the shell\\n')"
+        assert fork.run("there", language="javascript").text == "3"
+        fork.stop()
+
+
+def test_what_makes_no_sense_is_refused(service: RunningService, client: Client, worked: Session) -> None:
+    with pytest.raises(NotFound):
+        client.fork_session("no-such-session")
+    with (
+        service.client(client.create_token("stranger-to-forks", "one").token) as stranger,
+        pytest.raises(NotFound),
+    ):
+        stranger.fork_session(worked.id)
+    with pytest.raises(InvalidRequest, match="no code cell 77"):
+        client.fork_session(worked.id, cell=77)
+    running = worked.submit("import time; time.sleep(600)")
+    with pytest.raises(Conflict) as caught:
+        client.fork_session(worked.id)
+    assert caught.value.code == "session_busy"
+    worked.interrupt()
+    assert client.get_execution(worked.id, running.id).status in ("running", "interrupted")
+    for more in ({"environment": "python"}, {"workspace_id": worked.id}, {"replay_of": worked.id}):
+        refused = httpx.post(
+            f"{service.url}/v1/sessions",
+            json={"from": {"session": worked.id}, **more},
+            headers={"Authorization": f"Bearer {service.token}"},
+        )
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_request")
+
+
+def test_the_command(service: RunningService, client: Client, worked: Session, tmp_path: Path) -> None:
+    variables = {"HOME": str(tmp_path), "SANDCELL_URL": service.url, "SANDCELL_TOKEN": service.token}
+    command = [str(Path(sys.executable).with_name("sandcell")), "session", "fork", worked.id, "--cell", "3"]
+    done = subprocess.run(
+        command, env={**os.environ, **variables}, capture_output=True, text=True, timeout=240, check=True
+    )
+    fork = client.attach(done.stdout.strip())
+    assert fork.run("x").text in ("1", "2")
+    assert "late.txt: changed later, and was left out" in done.stderr
+    fork.stop()
