@@ -96,8 +96,7 @@ class LiveSession:
         self._clock = clock
         self._stepped = clock.stepped()
         self._queue: deque[Job] = deque()
-        self._wake = asyncio.Event()
-        self._in_use = 0
+        self._wake, self._in_use = asyncio.Event(), 0
 
     @property
     def id(self) -> str:

@@ -153,6 +153,8 @@ def test_a_session_with_an_id_of_its_own_keeps_the_sandbox_that_it_got(house: Ho
             assert await gateway.text(session, "open('f').read(), 'kept' in globals()") == "('kept', False)"
             assert spare in {info.sandbox_id for info in await gateway.services.runtime.list()}
             await gateway.services.sessions.stop(gateway.me, given)
+            while spare in gateway.services.dead_sandboxes:
+                await gateway.services.dead_sandboxes.wait_for_one()
             assert spare not in {info.sandbox_id for info in await gateway.services.runtime.list()}
 
     asyncio.run(test())
