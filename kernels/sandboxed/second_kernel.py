@@ -119,17 +119,14 @@ class SecondKernel(ABC):
         self._run, before = self._runs, self._interrupts
         try:
             try:
-                hub = await self.ready(execution_id)
-                if hub.find_taken(execution_id) is None:
-                    await self.prepare(hub)
+                hub = await self._make_ready(execution_id)
             except SandboxGone:
                 raise
             except GuestRefused as error:
                 return self._no_kernel(error)
             except KernelsError as error:
-                return Outcome(
-                    "died", death=Death("exit", f"no kernel for {self.title} starts in this sandbox: {error}")
-                )
+                why = f"no kernel for {self.title} starts in this sandbox: {error}"
+                return Outcome("died", death=Death("exit", why))
             if self._interrupts > before:
                 return Outcome("interrupted")
             self._tell_lost(emit)
@@ -144,6 +141,13 @@ class SecondKernel(ABC):
             )
         finally:
             self._run = 0
+
+    async def _make_ready(self, execution_id: str) -> Hub:
+        """As `ready`, and prepared for code; what an earlier process has begun needs no more."""
+        hub = await self.ready(execution_id)
+        if hub.find_taken(execution_id) is None:
+            await self.prepare(hub)
+        return hub
 
     def _tell_lost(self, emit: Callable[[Event], None]) -> None:
         if self._lost is not None:

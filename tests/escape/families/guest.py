@@ -91,6 +91,18 @@ ATTEMPTS = (
     Attempt("keep the guest off the processors", "os.sched_setaffinity(1, {0}); print('noted')", NOTED),
     Attempt("move the guest to another group", "os.setpgid(1, 0)", "ESRCH"),
     Attempt("speak with the guest", CONNECT.format("/run/sandcell/guest/http.sock"), "EACCES"),
+    Attempt("be the service for the guest", CONNECT.format("/run/sandcell/guest/relay.sock"), "EACCES"),
+    Attempt(
+        "be the guest for the service",
+        "one = socket.socket(socket.AF_UNIX); one.bind('/run/sandcell/guest/relay.sock')",
+        "EACCES",
+    ),
+    Attempt(
+        "find what the guest keeps on disk of what was said",
+        "for _ in range(60): print('x' * 100_000)\n"
+        "time.sleep(1); print([name for name in os.listdir('/tmp') if len(name) > 30 and name.startswith('.')])",
+        "said: []",
+    ),
     Attempt("see the guest's socket", "os.listdir('/run/sandcell/guest')", "EACCES"),
     Attempt("remove the guest's socket", "os.unlink('/run/sandcell/guest/http.sock')", "EACCES"),
     Attempt("rename the guest's directory", "os.rename('/run/sandcell/guest', '/run/sandcell/old')", "EACCES"),

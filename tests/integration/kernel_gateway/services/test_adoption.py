@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from kernel_gateway.server import sandboxes
 from kernel_gateway.services.mirroring.mirrors import Mirrors
+from kernels.guest_client import answers
 from sandcell.models.sessions import Session
 from tests.integration.kernel_gateway.services.conftest import Gateway, House
 from tests.integration.kernel_gateway.services.lost_kernels import lose_kernels_when_open
@@ -52,6 +54,29 @@ def test_a_sandbox_that_dies_while_it_is_adopted_is_replaced(house: House, monke
         finally:
             await gateways.__aexit__(None, None, None)
 
+    asyncio.run(test())
+
+
+def test_what_ran_in_a_sandbox_of_an_older_release_ends_and_says_so(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def parse_older_start(value: dict[str, Any]) -> answers.KernelStarted:
+        return replace(parse_start(value), has_relay=False)
+
+    async def test() -> None:
+        async with house.gateway(keep_sessions_on_shutdown=True) as gateway:
+            session = await gateway.start()
+            running = await gateway.submit(session, "import time; time.sleep(2); x = 'went on'")
+            await gateway.until_running(session, running)
+        async with house.gateway() as gateway:
+            cut_short = await gateway.services.executions.get(gateway.me, session.id, running.id)
+            assert (cut_short.status, cut_short.death) == ("interrupted", None)
+            assert "of an older release" in str(cut_short.why)
+            assert await gateway.text(session, "x") == "'went on'"
+            assert b"The service restarted" in await gateway.services.notebooks.notebook(gateway.me, session.id)
+
+    parse_start = answers.parse_start
+    monkeypatch.setattr(answers, "parse_start", parse_older_start)
     asyncio.run(test())
 
 

@@ -1,0 +1,119 @@
+"""What runs while the service is killed: it goes on as the same execution, and who followed it misses nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.integration.kernel_gateway.server.eventually import eventually
+from tests.integration.kernel_gateway.server.rest import LiveSession, Rest
+from tests.running_service import RunningService
+
+MakeService = Callable[..., RunningService]
+COUNT = "import time\nfor i in range(30):\n    print(i, flush=True)\n    time.sleep(0.2)"
+LARGE = (
+    "import time\nfor i in range(80):\n    print(f'{i:05}' * 10_000, flush=True)\n    time.sleep(0.05)\nprint('end')"
+)
+SLOW = "import time\nprint('begun', flush=True)\ntime.sleep(1000)"
+
+
+def follow(session: LiveSession, execution: Any, after: int, most: int = 10_000) -> Iterator[tuple[int, str, Any]]:
+    """Events past a number, as a client gets them that was cut off there."""
+    headers = {"Last-Event-ID": str(after)}
+    address, number, kind = f"{session.path}/executions/{execution['id']}/events", 0, ""
+    with session.rest.http.stream("GET", address, headers=headers) as answer:
+        for line in answer.iter_lines():
+            name, _, value = line.partition(": ")
+            number, kind = (int(value) if name == "id" else number), (value if name == "event" else kind)
+            if name == "data":
+                yield number, kind, json.loads(value)
+                most -= 1
+                if not most:
+                    return
+
+
+def again(rest: Rest, session: LiveSession) -> LiveSession:
+    return LiveSession(rest, rest.get(session.path))
+
+
+def begun(session: LiveSession, execution: Any) -> None:
+    """The execution has shown something."""
+    kinds = [kind for _, kind, _ in follow(session, execution, 0, most=2)]
+    assert kinds == ["started", "stream"]
+
+
+@pytest.fixture
+def service(make_service: MakeService) -> RunningService:
+    return make_service()
+
+
+def test_executions_go_on_over_a_kill_of_the_service(service: RunningService) -> None:
+    with Rest(service) as rest:
+        names = ("counts", "large", "interrupted", "timed out", "deno")
+        sessions = {name: rest.session() for name in names}
+        counts = sessions["counts"].submit(COUNT)
+        large = sessions["large"].submit(LARGE)
+        stuck = sessions["interrupted"].submit(SLOW)
+        late = sessions["timed out"].submit(SLOW, timeout_seconds=8)
+        code = "for (let i = 0; i < 20; i++) { console.log(i); await new Promise(done => setTimeout(done, 200)); }"
+        deno = sessions["deno"].submit(code, language="javascript")
+        for name, execution in zip(names, (counts, large, stuck, late, deno), strict=True):
+            begun(sessions[name], execution)
+        seen = list(follow(sessions["counts"], counts, 0, most=5))
+        queued = sessions["counts"].submit("print(i)")
+    service.kill()
+    service.start()
+    with Rest(service) as rest:
+        sessions = {name: again(rest, each) for name, each in sessions.items()}
+        seen += list(follow(sessions["counts"], counts, seen[-1][0]))
+        assert [number for number, _, _ in seen] == list(range(1, len(seen) + 1))
+        texts = "".join(data["text"] for _, kind, data in seen if kind == "stream")
+        outcome = sessions["counts"].outcome(counts["id"])
+        assert (outcome["status"], outcome["stdout"]) == ("ok", texts)
+        assert texts == "".join(f"{i}\n" for i in range(30))
+        assert sessions["counts"].outcome(queued["id"])["stdout"] == "29\n", "what waited ran after it"
+        outcome = sessions["large"].outcome(large["id"])
+        assert outcome["status"] == "ok"
+        assert outcome["stdout"].startswith("00000" * 100)
+        assert outcome["stdout"].endswith("00079" * 10 + "\nend\n")
+        assert outcome["truncated"]["stdout"] == 80 * 50_001 + 4 - 1_000_000
+        rest.post(f"{sessions['interrupted'].path}/executions/{stuck['id']}/interrupt")
+        outcome = sessions["interrupted"].outcome(stuck["id"])
+        assert (outcome["status"], outcome["stdout"]) == ("interrupted", "begun\n")
+        outcome = sessions["timed out"].outcome(late["id"])
+        assert (outcome["status"], outcome["stdout"]) == ("timeout", "begun\n")
+        outcome = sessions["deno"].outcome(deno["id"])
+        assert (outcome["status"], outcome["stdout"]) == ("ok", "".join(f"{i}\n" for i in range(20)))
+        for name, each in sessions.items():
+            each.works()
+            assert each.show()["generation"] == 1
+            cells = rest.get(f"{each.path}/notebook")["cells"]
+            ran = [cell for cell in cells if cell["cell_type"] == "code"]
+            assert len(ran) == (3 if name == "counts" else 2), "each once"
+            assert not [cell for cell in cells if "restarted" in "".join(cell["source"])]
+
+
+def test_a_kernel_that_died_while_no_service_was_there_ends_its_execution_with_what_it_showed(
+    service: RunningService,
+) -> None:
+    with Rest(service) as rest:
+        session = rest.session()
+        session.run("open('f', 'w').write('file')")
+        running = session.submit(
+            "import os, time\nprint('begun', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.05)\n"
+            "time.sleep(1)\nprint('last words', flush=True)\ntime.sleep(0.5)\nos._exit(7)"
+        )
+        begun(session, running)
+        assert rest.http.put(f"{session.path}/files/go", content=b"").is_success
+    service.kill()
+    service.start()
+    with Rest(service) as rest:
+        session = again(rest, session)
+        outcome = session.outcome(running["id"])
+        assert (outcome["status"], outcome["stdout"]) == ("died", "begun\nlast words\n")
+        assert (outcome["death"]["cause"], outcome["death"]["exit_code"]) == ("exit", 7)
+        eventually(lambda: session.show()["generation"] == 2)
+        assert session.run("print(open('f').read())")["stdout"] == "file\n"
