@@ -93,8 +93,7 @@ class LiveSession:
         """Whether its sandbox was stopped and has not been seen running since."""
         self.lease: HeldLease | None = None
         self.lease_task: asyncio.Task[None] | None = None
-        self._clock = clock
-        self._stepped = clock.stepped()
+        self._clock, self._stepped = clock, clock.stepped()
         self._queue: deque[Job] = deque()
         self._wake, self._in_use = asyncio.Event(), 0
 
