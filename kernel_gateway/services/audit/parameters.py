@@ -43,6 +43,7 @@ SHOWN = frozenset(
             "packages",
             "replay_id",
             "replay_of",
+            "session",
             "sync",
             "to",
             "to_path",

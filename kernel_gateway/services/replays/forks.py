@@ -37,6 +37,8 @@ from workspace_sync.workspaces.file_info import FileInfo
 
 UNBUILT: Final = frozenset({"failed", "needs_hidden_state", "timed_out", "not_run"})
 """Verdicts on cells after which the state cannot be what it was."""
+UNRECORDED: Final = "e2b"
+"""The face whose code runs in contexts of its own."""
 MOST_PATHS: Final = 100
 """Paths of files of one kind that are named in a session's `from`."""
 PUT_BACK_SECONDS: Final = 600.0
@@ -84,8 +86,13 @@ class Forks:
         fresh = msgspec.structs.replace(body, from_=None, environment=row.environment)
         course = await self._replays.admit(principal, request, fresh)
         steps = course.replay.steps[: last_step(course.replay.steps, point.cell)]
-        course.before = _find_moment(row, steps, point)
-        wanted, began = await self._list_files(row, course.before), self._clock.now()
+        try:
+            _require_on_record(steps)
+            course.before = _find_moment(row, steps, point)
+            wanted, began = await self._list_files(row, course.before), self._clock.now()
+        except BaseException:
+            self._replays.give_up(course)
+            raise
         session_id = await self._replays.build_session(course)
         try:
             forked = self._judge(course, point, steps, row, began)
@@ -128,7 +135,7 @@ class Forks:
             cells=len(found),
             different=_tell(odd),
             different_omitted=max(0, len(odd) - MOST_TOLD),
-            left_out=course.left_out[:MOST_PATHS],
+            left_out=show_paths(course.left_out),
             left_out_omitted=max(0, len(course.left_out) - MOST_PATHS),
         )
 
@@ -154,7 +161,7 @@ class Forks:
         except TimeoutError:
             raise DeadlinePassed(f"the files were not put back in {PUT_BACK_SECONDS:g} s") from None
         forked.put_back = len(changed) - len(lost)
-        forked.changed_since, forked.changed_since_omitted = lost[:MOST_PATHS], max(0, len(lost) - MOST_PATHS)
+        forked.changed_since, forked.changed_since_omitted = show_paths(lost), max(0, len(lost) - MOST_PATHS)
 
     async def _put_back(self, principal: Principal, workspace_id: str, session_id: str, file: FileInfo) -> bool:
         """Write one file as it is in the original; whether that still has it."""
@@ -164,6 +171,8 @@ class Forks:
                 raise Conflict("the file has changed")
             return 0, found.size
 
+        if not _is_text(file.path):  # such a name cannot be written through the guest
+            return False
         try:
             reading = await self._workspaces.read_part(principal, workspace_id, file.path, choose)
         except (Conflict, NotFound):
@@ -176,7 +185,7 @@ class Forks:
 
     async def _remove_more(self, principal: Principal, session_id: str, wanted: Set[str]) -> None:
         """Of a session as it is now there is nothing that the cells may have made besides its files."""
-        more = sorted({each.path for each in await self._files_of(session_id)} - wanted)
+        more = sorted(filter(_is_text, {each.path for each in await self._files_of(session_id)} - wanted))
         if more:
             await self._files.remove_all(principal, session_id, more)
 
@@ -195,6 +204,18 @@ class Forks:
         await self._record.note(live, "forked", _describe(forked), lambda c: rows.set_record(c, live.id, record))
 
 
+def _require_on_record(steps: Sequence[Step]) -> None:
+    """Raises Conflict where cells ran among names, variables and in directories that no record tells of."""
+    for step in steps:
+        if step.face == UNRECORDED and not step.skipped:
+            why = "it came from an E2B client, whose contexts, directory and environment variables are not on record"
+            raise Conflict(
+                f"the session cannot be built again: cell {step.number} cannot run as it did. {why}",
+                reason="not_rebuilt",
+                cells=[msgspec.to_builtins(DifferentCell(step.number, "not_run", why))],
+            )
+
+
 def _find_moment(row: SessionRow, steps: Sequence[Step], point: ForkPoint) -> float | None:
     """When its state was the one that is wanted: the cell's end, or the session's; None for now."""
     if point.cell is None:
@@ -203,6 +224,16 @@ def _find_moment(row: SessionRow, steps: Sequence[Step], point: ForkPoint) -> fl
     if ended is None:
         raise InvalidRequest("that cell has not ended: name one that has", field="from")
     return datetime.fromisoformat(ended).timestamp()
+
+
+def show_paths(paths: Sequence[str]) -> list[str]:
+    """The first of them as text that can be stored and quoted: a sandbox chose these names."""
+    shown = (path.encode("utf-8", "replace").decode().replace("`", "'") for path in paths[:MOST_PATHS])
+    return ["".join(each if each.isprintable() else "?" for each in path) for path in shown]
+
+
+def _is_text(path: str) -> bool:
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace") == path
 
 
 def _tell(cells: Sequence[CellReplay]) -> list[DifferentCell]:

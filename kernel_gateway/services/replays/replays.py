@@ -143,6 +143,10 @@ class Replays:
         self._readiness.require_accepting()
         return (await self._admit(principal, request, body))[1]
 
+    def give_up(self, course: ReplayRun) -> None:
+        """Forget a replay that was admitted and has not begun: its place is for others."""
+        self._replays.pop(course.replay.id, None)
+
     async def build_session(self, course: ReplayRun) -> str:
         """Run such a replay to its end, whatever its verdicts; the session that has its state now."""
         replay = course.replay

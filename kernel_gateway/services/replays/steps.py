@@ -35,7 +35,7 @@ class Step:
     `recorded` is None when the notebook does not say what the cell shows. `timeout_seconds` is None when the replay's
     own counts. `digests` are of streams that are cut, by their names. `together` are the sources that ran on the same
     kernel, of which this is number `place`. `as_written` is what it showed before the cells `revised_by` updated
-    displays of it; None when none did, or when that is not on record.
+    displays of it; None when none did, or when that is not on record. `face` is the protocol it came through.
     """
 
     number: int
@@ -55,6 +55,7 @@ class Step:
     timeout_seconds: float | None = None
     skipped: str = ""
     ours: bool = False
+    face: str | None = None
     as_written: list[Output] | None = None
     revised_by: frozenset[str] = frozenset()
     place: int = 0
@@ -123,6 +124,7 @@ def _step(cell: CodeCell, written_in: Any) -> Step:
         digests=digests_of(about.get("full")),
         timeout_seconds=_measure_seconds(started, about.get("ended_at")) if status in STOPPED else None,
         skipped=LATE if about.get("kind") == "late" else _explain_skip(status, started),
+        face=_text(about.get("face")),
         ours=isinstance(about.get("execution_id"), str),
         as_written=_as_written(shown) if ran and by else None,
         revised_by=by,

@@ -104,6 +104,7 @@ def test_a_state_that_cannot_be_built_again_is_no_session(client: Client) -> Non
         session.upload("data", b"first")
         execution = session.run("text = open('data').read()").execution
         session.upload("data", b"second")
+        session.run("open(b'late-\\xff', 'w').write('no text')")
         before = live(client)
         with pytest.raises(Conflict, match="FileNotFoundError") as caught:
             client.fork_session(session.id, cell=execution.id)
@@ -111,6 +112,7 @@ def test_a_state_that_cannot_be_built_again_is_no_session(client: Client) -> Non
         assert live(client) == before
         now = client.attach(client.fork_session(session.id).id)
         assert now.run("text").text == "'second'", "the first is nowhere any more"
+        assert now.run("open(b'late-\\xff').read()").text == "'no text'"
         now.stop()
 
 
@@ -124,6 +126,20 @@ def test_restarts_and_other_languages_come_along(client: Client) -> None:
         fork = client.attach(client.fork_session(session.id).id)
         assert fork.run("'gone' in globals(), kept, open('shell.txt').read()").text == "(False, 2, 'by the shell\\n')"
         assert fork.run("there", language="javascript").text == "3"
+        fork.stop()
+
+
+def test_what_no_record_tells_of_is_not_built_again_and_takes_no_place(service: RunningService, client: Client) -> None:
+    with client.session() as session:
+        first = session.run("x = 1").execution
+        headers = {"E2b-Sandbox-Id": session.id.replace("-", ""), "X-API-Key": service.token}
+        asked = {"code": "import os; os.getenv('GIVEN')", "env_vars": {"GIVEN": "once"}}
+        assert httpx.post(f"{service.url}/execute", json=asked, headers=headers, timeout=120).status_code == 200
+        for _ in range(6):  # more than one principal's replays at once
+            with pytest.raises(Conflict, match="E2B client"):
+                client.fork_session(session.id)
+        fork = client.attach(client.fork_session(session.id, cell=first.id).id)
+        assert fork.run("x").text == "1"
         fork.stop()
 
 

@@ -12,6 +12,7 @@ from kernel_gateway.services.audit import parameters as audit_parameters
 from kernel_gateway.services.audit.parameters import ANSWERED, LONGEST_SHOWN, MOST_SHOWN, select_answer, select_values
 from sandcell.models.credentials import TokenInfo
 from sandcell.models.executions import Execution, Submission
+from sandcell.models.sessions import ForkPoint, StartSession
 
 
 class File(msgspec.Struct):
@@ -34,6 +35,11 @@ def test_code_and_commands_are_shown_by_length_and_hash() -> None:
 def test_bodies_of_files_are_shown_by_length() -> None:
     kept = select_values({"content": [File("a.txt", text="secret"), File("b.bin", blob=b"\0" * 9)]})
     assert kept == {"content": [{"path": "a.txt", "text": {"characters": 6}}, {"path": "b.bin", "blob": {"bytes": 9}}]}
+
+
+def test_a_fork_names_its_original() -> None:
+    kept = select_values(StartSession(from_=ForkPoint("the-original", cell=3)))
+    assert kept["from"] == {"session": "the-original", "cell": 3, "exact": False}
 
 
 def test_text_under_a_name_that_nobody_knows_is_hidden() -> None:
