@@ -15,14 +15,12 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
-import httpx
-
 from kernels.errors import DeadlineExceeded, GuestRefused, NotListening, SandboxFailed, SandboxGone
 from kernels.guest_client import answers as guest_answers
 from kernels.guest_client import file_stream, programs
 from kernels.guest_client.answers import CommandResult, FileChange, FileStat, KernelExit, KernelStarted
 from kernels.guest_client.programs import ProgramEvent, ProgramRequest, RunningProgram
-from kernels.guest_client.transport import GuestTransport
+from kernels.guest_client.transport import Answer, Content, CutOff, GuestTransport
 from kernels.kernelspec import Kernelspec
 from kernels.wire.dialing import GUEST, PATIENCE_SECONDS, POLL_SECONDS, Dial
 
@@ -59,9 +57,6 @@ class GuestClient:
         self._calls = 0
         self._dial = dial
         self._transport = GuestTransport(dial)
-        self._http = httpx.AsyncClient(
-            transport=self._transport, base_url="http://guest", timeout=httpx.Timeout(None), trust_env=False
-        )
 
     @property
     def busy(self) -> bool:
@@ -364,8 +359,8 @@ class GuestClient:
         """What the guest says of the file, then its bytes."""
         address = f"/v1/files/content?path={_quote(path)}{bounds}"
         async with self._answer("GET", address, deadline_seconds=CALL_SECONDS) as response:
-            yield response.headers.get("Sandcell-Entry", "").encode()
-            chunks = response.aiter_raw()
+            yield response.headers.get(b"sandcell-entry", b"")
+            chunks = response.pieces()
             while (chunk := await self._next(chunks, SILENCE_SECONDS, f"the content of {path!r}")) is not None:
                 yield chunk
 
@@ -409,20 +404,20 @@ class GuestClient:
 
     async def aclose(self) -> None:
         """Let go of the guest; the sandbox lives on. Later calls raise `SandboxGone`."""
-        await self._http.aclose()
+        await self._transport.aclose()
 
     async def _events(self) -> AsyncGenerator[dict[str, Any], None]:
         async with (
-            self._open("GET", "/v1/events", deadline_seconds=SILENCE_SECONDS) as response,
+            self._open("GET", "/v1/events", deadline_seconds=SILENCE_SECONDS, lasting=True) as response,
             aclosing(self._lines(response)) as lines,
         ):
             async for line in lines:
                 yield line
 
-    async def _lines(self, response: httpx.Response) -> AsyncGenerator[dict[str, Any]]:
+    async def _lines(self, response: Answer) -> AsyncGenerator[dict[str, Any]]:
         """JSON objects, one a line; the guest sends a heartbeat where nothing else is to be said."""
         pending = b""
-        chunks = response.aiter_raw()
+        chunks = response.pieces()
         while True:
             chunk = await self._next(chunks, SILENCE_SECONDS, "the guest's heartbeat")
             if chunk is None:
@@ -458,40 +453,38 @@ class GuestClient:
 
     @asynccontextmanager
     async def _answer(
-        self, method: str, path: str, *, deadline_seconds: float, **content: Any
-    ) -> AsyncIterator[httpx.Response]:
+        self, method: str, path: str, *, deadline_seconds: float, content: Content = None
+    ) -> AsyncIterator[Answer]:
         """Open a call to a guest that runs, and count it as under way until its body has been read."""
         await self._wait_awake()
         self._calls += 1
         try:
-            async with self._open(method, path, deadline_seconds=deadline_seconds, **content) as response:
+            async with self._open(method, path, deadline_seconds=deadline_seconds, content=content) as response:
                 yield response
         finally:
             self._calls -= 1
 
     @asynccontextmanager
     async def _open(
-        self, method: str, path: str, *, deadline_seconds: float, **content: Any
-    ) -> AsyncIterator[httpx.Response]:
+        self, method: str, path: str, *, deadline_seconds: float, content: Content = None, lasting: bool = False
+    ) -> AsyncIterator[Answer]:
         """Open a call; what comes out has a good status, and its body is still to be read."""
-        if self._http.is_closed:
+        if self._transport.closed:
             raise SandboxGone("the guest was let go")
-        async with self._translate_errors():
-            request = self._http.build_request(method, path, **content)
-            async with _deadline(deadline_seconds, f"the guest's answer to {method} {path}"):
-                response = await self._http.send(request, stream=True)
+        async with self._translate_errors(), _deadline(deadline_seconds, f"the guest's answer to {method} {path}"):
+            response = await self._transport.call(method, path, content, lasting=lasting)
         try:
-            if response.status_code >= 300:
-                raise guest_answers.parse_refusal(response.status_code, await self._read(response))
+            if response.status >= 300:
+                raise guest_answers.parse_refusal(response.status, await self._read(response))
             yield response
         finally:
             await response.aclose()
 
-    async def _read(self, response: httpx.Response) -> bytes:
+    async def _read(self, response: Answer) -> bytes:
         """The body as it came, bounded; nothing is decompressed."""
         body = bytearray()
         async with self._translate_errors():
-            async for chunk in response.aiter_raw():
+            async for chunk in response.pieces():
                 body += chunk
                 if len(body) > MAX_ANSWER_BYTES:
                     raise SandboxFailed("the guest's answer is larger than any answer of a guest can be")
@@ -504,10 +497,10 @@ class GuestClient:
 
     @asynccontextmanager
     async def _translate_errors(self) -> AsyncIterator[None]:
-        """Turn httpx's errors into this package's: a dead guest no longer listens."""
+        """Turn the transport's errors into this package's: a dead guest no longer listens."""
         try:
             yield
-        except httpx.HTTPError as error:
+        except CutOff as error:
             if await self._survives():
                 raise _BrokenOff(f"the guest broke off: {error}") from error
             raise SandboxGone(f"the guest is gone: {error}") from error

@@ -1,15 +1,18 @@
-"""HTTP over a socket that is dialled: what lets httpx talk to a guest which only the runtime can reach."""
+"""HTTP over a socket that is dialled: how a guest is called which only the runtime can reach.
+
+What is kept for a guest that nobody calls is one connection, on which its events come: there may be a thousand.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 import httpcore
-import httpx
 
+from kernels.cancelling import cancel_all
 from kernels.errors import SandboxFailed
 from kernels.wire.dialing import GUEST, Dial
 
@@ -19,20 +22,50 @@ until they end, and 16 for all else. With httpcore's ten a few waiting commands 
 session waiting."""
 MOST_IDLE = 10
 """Of these, such as stay open for the next call."""
+IDLE_SECONDS = 10.0
+"""How long they do so when no call is under way."""
+Content = bytes | AsyncIterator[bytes] | None
 
 
-class GuestTransport(httpx.AsyncBaseTransport):
-    """Every connection goes to the guest, whatever the URL says. `connected` is used up before another is dialled."""
+class CutOff(Exception):
+    """No connection could be made, or it broke before all had been said."""
+
+
+class Answer:
+    """What the guest answers: its status, its headers in lower case, then its body; to be closed."""
+
+    def __init__(self, answer: httpcore.Response, end: Callable[[], Any]) -> None:
+        self.status = answer.status
+        self.headers = {name.lower(): value for name, value in answer.headers}
+        self._stream: Any = answer.stream
+        self._end: Callable[[], Any] | None = end
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """The body as it comes; raises `CutOff`."""
+        with _translated():
+            async for piece in self._stream:
+                yield piece
+
+    async def aclose(self) -> None:
+        try:
+            await self._stream.aclose()
+        finally:
+            end, self._end = self._end, None
+            if end is not None:
+                end()
+
+
+class GuestTransport:
+    """Connections to one guest, for one call each at a time. `take` has a connection used before another is dialled."""
 
     def __init__(self, dial: Dial) -> None:
+        self.closed = False
         self._backend = _Dialled(dial)
-        self._pool = self._make_pool()
+        self._pool: httpcore.AsyncConnectionPool | None = None
         self._former: list[httpcore.AsyncConnectionPool] = []
-
-    def _make_pool(self) -> httpcore.AsyncConnectionPool:
-        return httpcore.AsyncConnectionPool(
-            max_connections=MOST_CONNECTIONS, max_keepalive_connections=MOST_IDLE, network_backend=self._backend
-        )
+        self._calls = 0
+        self._idle: asyncio.TimerHandle | None = None
+        self._closing: asyncio.Task[None] | None = None
 
     def take(self, connected: socket.socket) -> None:
         """Use this connection for the next request that needs one."""
@@ -40,36 +73,72 @@ class GuestTransport(httpx.AsyncBaseTransport):
 
     def forget(self) -> None:
         """Begin with new connections; those that are idle are closed at the next request."""
-        self._former.append(self._pool)
-        self._pool = self._make_pool()
+        if self._pool is not None:
+            self._former.append(self._pool)
+            self._pool = None
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request; httpcore's errors become `httpx.TransportError`."""
+    async def call(self, method: str, path: str, content: Content = None, *, lasting: bool = False) -> Answer:
+        """Send a request; raises `CutOff`. A `lasting` answer goes on for as long as the guest is followed."""
         await self._close_former()
-        url = request.url
-        sent = httpcore.Request(
-            request.method,
-            httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
-            headers=request.headers.raw,
-            content=request.stream,
-            extensions=request.extensions,
+        if self._idle is not None:
+            self._idle.cancel()
+        pool = self._pool = self._pool or httpcore.AsyncConnectionPool(
+            max_connections=MOST_CONNECTIONS, max_keepalive_connections=MOST_IDLE, network_backend=self._backend
         )
-        with _translated():
-            answer = await self._pool.handle_async_request(sent)
-        return httpx.Response(
-            answer.status, headers=answer.headers, stream=_Body(answer.stream), extensions=answer.extensions
-        )
+        if lasting and not self._calls:
+            self._pool = None  # its connection is not closed with those that are idle
+        else:
+            lasting = False
+        self._calls += not lasting
+        try:
+            with _translated():
+                answer = await pool.handle_async_request(_build_request(method, path, content))
+        except BaseException:
+            self._end(pool, lasting=lasting)
+            raise
+        return Answer(answer, lambda: self._end(pool, lasting=lasting))
 
     async def aclose(self) -> None:
+        self.closed = True
         for one in self._backend.connected:
             one.close()
         self._backend.connected.clear()
+        self._let_go()
+        await cancel_all([self._closing])
         await self._close_former()
-        await self._pool.aclose()
+
+    def _end(self, pool: httpcore.AsyncConnectionPool, *, lasting: bool) -> None:
+        """A call is over: what is left open without any is closed, in a while."""
+        if lasting:
+            self._former.append(pool)
+        else:
+            self._calls -= 1
+        if not self._calls and not self.closed:
+            self._idle = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._let_go)
+
+    def _let_go(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+        self.forget()
+        if not self.closed:
+            self._closing = asyncio.create_task(self._close_former())
 
     async def _close_former(self) -> None:
         while self._former:
             await self._former.pop().aclose()
+
+
+def _build_request(method: str, path: str, content: Content) -> httpcore.Request:
+    headers = [("Host", "guest")]
+    if isinstance(content, bytes):
+        headers.append(("Content-Length", str(len(content))))
+    elif content is not None:
+        headers.append(("Transfer-Encoding", "chunked"))
+    elif method in ("POST", "PUT"):
+        headers.append(("Content-Length", "0"))
+    url = httpcore.URL(scheme=b"http", host=b"guest", port=None, target=path.encode("ascii"))
+    return httpcore.Request(method, url, headers=headers, content=content)
 
 
 class _Dialled(httpcore.AsyncNetworkBackend):
@@ -126,23 +195,10 @@ class _Stream(httpcore.AsyncNetworkStream):
         return self._reader.at_eof() if info == "is_readable" else None
 
 
-class _Body(httpx.AsyncByteStream):
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        with _translated():
-            async for piece in self._stream:
-                yield piece
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-
 class _translated:  # noqa: N801 - used like a function
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, httpcore.NetworkError | httpcore.ProtocolError | httpcore.TimeoutException):
-            raise httpx.TransportError(str(error) or type(error).__name__) from error
+            raise CutOff(str(error) or type(error).__name__) from error

@@ -132,6 +132,7 @@ class Kernel(IPythonKernel):
         self._reporter: Any = None
         self._contexts: Any = None
         self._kept: Any = None
+        self._free_memory: Any = None
         super().__init__(**options)
         for comm in ("comm_open", "comm_msg", "comm_close"):
             self.shell_handlers[comm] = self._interruptible(self.shell_handlers[comm])
@@ -158,6 +159,7 @@ class Kernel(IPythonKernel):
         else:
             make()
         super().start()
+        self._free_memory = load("free_memory").FreeMemory(self.io_loop)
 
     def _restore_streams(self) -> None:
         for name, stream in streams.items():
@@ -277,6 +279,7 @@ class Kernel(IPythonKernel):
             self._meter.start()
         try:
             if threading.current_thread() is threading.main_thread():
+                self._free_memory.code_begins()
                 signal.signal(signal.SIGINT, signal.default_int_handler)
                 if self._is_interrupted():
                     raise guard.take(self._guard_file) or KeyboardInterrupt
@@ -293,6 +296,7 @@ class Kernel(IPythonKernel):
         finally:
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGINT, signal.SIG_IGN)  # the reply is not to be lost; ipykernel restores it
+                self._free_memory.code_ended()
             with suppress(Exception):
                 self._used = self._meter.read()
             self._restore_streams()
