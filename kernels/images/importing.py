@@ -66,6 +66,10 @@ def import_image(parts: Parts, wanted: Import, directory: Path, progress: Progre
 
 def _import(image: Image, parts: Parts, wanted: Import, directory: Path, progress: Progress) -> Environment:
     name = wanted.name or image.labels.get(LABEL + "name", "")
+    if wanted.name and not NAME.fullmatch(name):
+        raise EnvironmentBuildFailed(
+            f"{name[:100]!r} is no name for an environment: letters, digits, '.', '_' and '-', the first of the former"
+        )
     if not NAME.fullmatch(name):
         raise EnvironmentBuildFailed("the image says no name that an environment can have: give one with --name")
     with environments.building(directory / name):

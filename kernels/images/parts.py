@@ -99,7 +99,7 @@ def open_archive(path: Path) -> Iterator[ArchiveParts]:
     try:
         archive = Archive.open(path)
     except DAMAGE as error:
-        raise EnvironmentBuildFailed(f"{path} cannot be imported: {describe_damage(error)}") from None
+        raise EnvironmentBuildFailed(f"{path} is no tar archive, or a damaged one: {describe_damage(error)}") from None
     with archive:
         yield ArchiveParts(archive)
 

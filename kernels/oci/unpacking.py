@@ -97,7 +97,10 @@ def main(root: str, seconds: str, user: str, files: str, most_files: str) -> Non
         sys.stdout.write(str(_unpack(stream, user, int(files), int(most_files))))
     except MemoryError:
         sys.exit("the archive takes more memory to read than an image should")
-    except (OSError, tarfile.TarError, ValueError, OverflowError, RecursionError) as error:
+    except OSError as error:
+        place = "" if error.filename is None else f" at {os.fsdecode(error.filename)[:200]!r}"
+        sys.exit(f"the layer cannot be unpacked{place}: {error.strerror or error}")
+    except (tarfile.TarError, ValueError, OverflowError, RecursionError) as error:
         sys.exit(str(error))
 
 

@@ -120,6 +120,7 @@ NO_REQUESTS: dict[str, tuple[Any, str]] = {
     "an image made over another hidden one": (_lay(image=".lock"), "matching regex"),
     "another part of a workspace laid": (_lay(part="../.."), "Invalid enum value"),
     "a place to lay files": (_lay(place="/usr/bin"), "unknown field `place`"),
+    "an image given up by a path": ({"type": "StopLaying", "sandbox_id": "../x"}, "matching regex"),
     "an image removed by a path": ({"type": "RemoveLayer", "layer": "../sandboxes"}, "matching regex"),
     "an image removed by its name": ({"type": "RemoveLayer", "layer": DIGEST, "image": "python"}, "unknown field"),
     "a path that is no base64": ({"type": "OpenBeneath", "sandbox_id": ID, "path": "\u2603"}, "base64"),

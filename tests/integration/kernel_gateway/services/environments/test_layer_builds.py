@@ -145,7 +145,6 @@ def test_debian_packages_are_added_below_those_of_python_which_have_no_say_in_th
 ) -> None:
     with debian_mirror(tmp_path / "mirror") as mirror:
         mirror.add("greeter", {"usr/bin/greeter": "#!/bin/sh\necho from Debian\n"}, links={}, scripts={})
-        mirror.add("endless", {"usr/share/endless": ""}, links={}, scripts={"postinst": f"sleep {ENDLESS}\n"})
         mirror.add("hostile", {"usr/share/hostile": ""}, links={}, scripts={"postinst": HOSTILE})
         apt = {
             "added_packages_apt": True,
@@ -173,16 +172,30 @@ def test_debian_packages_are_added_below_those_of_python_which_have_no_say_in_th
                 400,
                 "invalid_request",
             )
-            make(rest, "endless", apt=["endless"])
-            eventually(lambda: find_processes(ENDLESS), deadline_seconds=600)
-            assert "setting them up" in rest.get("/v1/environments/endless")["build_log"]
-            assert rest.http.delete("/v1/environments/endless").is_success
-            eventually(lambda: not find_processes(ENDLESS))
-            eventually(lambda: len(layers(service)) == 2)
-            eventually(lambda: not any((service.data_dir / "sandboxes").glob("*-*")))
             make(rest, "away", apt=["no-such-debian"])
             failed = await_build(rest, "away")
             assert "Unable to locate package no-such-debian" in failed["failure"]
             for name in ("both", "away"):
                 assert rest.http.delete(f"/v1/environments/{name}").is_success
             eventually(lambda: layers(service) == [])
+
+
+@pytest.mark.long
+def test_a_build_that_is_deleted_ends_the_scripts_of_its_packages(
+    make_service: Callable[..., RunningService], tmp_path: Path
+) -> None:
+    with debian_mirror(tmp_path / "mirror") as mirror:
+        mirror.add("endless", {"usr/share/endless": ""}, links={}, scripts={"postinst": f"sleep {ENDLESS}\n"})
+        apt = {
+            "added_packages_apt": True,
+            "apt_sources": mirror.source,
+            "egress_private": f"127.0.0.1:{mirror.port}",
+        }
+        with building(make_service, tmp_path, **apt) as (service, _, rest):
+            make(rest, "endless", apt=["endless"])
+            eventually(lambda: find_processes(ENDLESS))
+            assert rest.get("/v1/environments/endless")["build_log"].endswith("setting them up")
+            assert rest.http.delete("/v1/environments/endless").is_success
+            eventually(lambda: not find_processes(ENDLESS))
+            eventually(lambda: layers(service) == [])
+            eventually(lambda: not any((service.data_dir / "sandboxes").glob("*-*")))
