@@ -7,6 +7,7 @@ import contextlib
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,6 +15,7 @@ import msgspec
 from kernel_gateway.errors import NotFound, QueueFull, SessionBusy, SessionTerminated
 from kernel_gateway.services.clock import Clock, rfc3339
 from kernel_gateway.services.results.displays import Displays
+from kernel_gateway.services.results.event_log import EventLog
 from kernel_gateway.services.results.jobs import Job
 from kernel_gateway.services.sessions.session_sandbox import SessionSandbox
 from kernel_gateway.services.sessions.subscribers import Ended, Subscribers
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from kernel_gateway.services.sessions.worker import Worker
 
 MOST_TASKS = 1_000
+NEWS_BYTES = 16_384
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,11 @@ class LiveSession:
         self._queue: deque[Job] = deque()
         self._wake = asyncio.Event()
         self._in_use = 0
+
+    @cached_property
+    def news(self) -> EventLog:
+        """What happens in it, for those who follow it: ids and states, no content."""
+        return EventLog(NEWS_BYTES)
 
     @property
     def id(self) -> str:
@@ -204,9 +212,13 @@ class LiveSession:
         """Give a job its place in the queue; raises QueueFull, SessionTerminated."""
         self.require_live()
         self.require_room(queue_length)
+        job.news = self._note_job
         self._queue.append(job)
         self.touch()
         self._wake.set()
+
+    def _note_job(self, row: ExecutionRow) -> None:
+        self.news.append("execution", {"execution_id": row.id, "status": row.status})
 
     def takes_at_once(self, job: Job) -> int | None:
         """The generation of the kernel that takes this job now; None when the job has to wait or there is no kernel.
@@ -222,6 +234,7 @@ class LiveSession:
 
     def readmit(self, job: Job) -> None:
         """A job that was queued before the service restarted."""
+        job.news = self._note_job
         self._queue.append(job)
         self._wake.set()
 
