@@ -11,5 +11,6 @@ export default defineConfig({
     target: "es2022",
     modulePreload: { polyfill: false },
     reportCompressedSize: true,
+    license: { fileName: "licenses.md" }, // of what is in the built files, as their licences ask for
   },
 });

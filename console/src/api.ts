@@ -46,7 +46,7 @@ async function send(method: string, path: string, body?: unknown, more: RequestI
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let answer: Response;
   try {
-    answer = await fetch(path, { method, ...more, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+    answer = await fetch(path, { method, ...more, headers, body: body === undefined ? more.body : JSON.stringify(body) });
   } catch (error) {
     if ((error as Error).name === "AbortError") throw error;
     throw new Failure(0, "unreachable", "The service does not answer.");
@@ -60,6 +60,20 @@ async function send(method: string, path: string, body?: unknown, more: RequestI
 export async function ask<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
   const answer = await send(method, path, body, { signal });
   return (answer.status === 204 ? undefined : await answer.json()) as T;
+}
+
+/** A file of the service's to this computer, under a name. A link would be asked for without the header. */
+export async function download(path: string, name: string): Promise<void> {
+  const content = await (await send("GET", path)).blob();
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(content);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}
+
+export async function upload(path: string, file: File): Promise<void> {
+  await send("PUT", path, undefined, { body: file });
 }
 
 /** All items of a list, page by page as they come. */

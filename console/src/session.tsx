@@ -5,8 +5,10 @@ import { ask, type Execution, type Failure, type Session } from "./api";
 import { Cells } from "./cells";
 import type { Editor } from "./editor";
 import { useExecutions } from "./executions";
+import { Files } from "./files";
 import { State } from "./sessions";
 import { size, useNow, When } from "./time";
+import { Variables } from "./variables";
 
 const USAGE_SECONDS = 20;
 
@@ -14,9 +16,11 @@ export function SessionPage({ id, may }: { id: string; may: boolean }) {
   const { executions, loaded, problem, changes } = useExecutions(id);
   const [session, setSession] = useState<Session | null>(null);
   const [failed, setFailed] = useState("");
+  const [panel, setPanel] = useState<"" | "variables" | "files">("");
   const now = useNow(5);
   const busy = executions.some((each) => each.status === "running");
   const waiting = executions.filter((each) => each.status === "queued").length;
+  const ended = executions.filter((each) => each.ended_at).length;
   const live = session?.status === "READY";
 
   useEffect(() => {
@@ -59,6 +63,11 @@ export function SessionPage({ id, may }: { id: string; may: boolean }) {
           </>
         )}
         <span class="grow" />
+        {live && (["variables", "files"] as const).map((each) => (
+          <button type="button" key={each} aria-pressed={panel === each} onClick={() => setPanel(panel === each ? "" : each)}>
+            {each === "variables" ? "Variables" : "Files"}
+          </button>
+        ))}
         {live && may && (
           <>
             <button type="button" disabled={!busy} onClick={() => act("POST", "/interrupt")}>Interrupt</button>
@@ -71,7 +80,11 @@ export function SessionPage({ id, may }: { id: string; may: boolean }) {
       {loaded && executions.length === 0 && !problem && (
         <p class="empty">Nothing has run here yet.{live && may && " Write code below and press Shift+Enter."}</p>
       )}
-      <Cells executions={executions} />
+      <div class="halves">
+        <Cells executions={executions} />
+        {live && panel === "variables" && <Variables id={id} ended={ended} />}
+        {live && panel === "files" && <Files id={id} ended={ended} may={may} />}
+      </div>
       <p class="hidden" role="status">{busy ? "Code is running" : "Idle"}</p>
       {session?.ended && <p class="note">This session ended <When time={session.ended.at} now={now} />: {session.ended.detail || session.ended.reason}.</p>}
       {live && may && <Prompt id={id} waiting={waiting} />}

@@ -11,7 +11,7 @@ import pytest
 
 from scripts import console
 from tests.browser.chromium import Page, chromium
-from tests.browser.test_console import PLOT, SHOWN, TABLE, sign_in
+from tests.browser.test_console import PANEL, PLOT, SHOWN, TABLE, sign_in
 from tests.running_service import RunningService
 
 pytestmark = pytest.mark.long
@@ -77,4 +77,8 @@ async def faults(axe: str, service: RunningService, directory: Path) -> dict[str
             await page.wait_for(f"({SHOWN}).includes('NameError')")
             await page.wait_for("!!document.querySelector('.editor')?.shadowRoot?.querySelector('.cm-content')")
             await look(page, "session")
+            for name in ("Variables", "Files"):
+                await page.wait_for(f"{PANEL}('{name}')")
+                await page.wait_for("document.querySelectorAll('.panel tbody tr, .panel .empty').length > 0")
+                await look(page, name.lower())
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from tests.browser.chromium import Page, chromium
+from tests.browser.chromium import DEADLINE_SECONDS, Page, chromium
 from tests.running_service import RunningService
 
 PLOT = (
@@ -16,6 +16,15 @@ TABLE = "import pandas as pd\npd.DataFrame({'city': ['Oslo', 'Bergen'], 'mm': [1
 EDITOR = "document.querySelector('.editor')?.shadowRoot?.querySelector('.cm-content')"
 FRAME_HEIGHT = "document.querySelector('iframe')?.offsetHeight"
 TOOLTIP = "document.querySelector('.editor')?.shadowRoot?.querySelector('.cm-tooltip-autocomplete')"
+PANEL = "(name => { const found = [...document.querySelectorAll('button')].find(b => b.innerText === name); \
+found?.click(); return !!found })"
+DROP = """
+(() => {
+  const dropped = new DataTransfer();
+  dropped.items.add(new File(['from a person'], 'dropped #1.txt'));
+  document.querySelector('.panel').dispatchEvent(new DragEvent('drop', {dataTransfer: dropped, bubbles: true}));
+})()
+"""
 SHOWN = "document.querySelector('.cells')?.innerText ?? ''"
 
 
@@ -31,6 +40,42 @@ async def run(page: Page, code: str) -> None:
     await page.evaluate(f"{EDITOR}.focus()")
     await page.type(code)
     await page.press("Enter", shift=True)
+
+
+def test_a_session_shows_its_variables_and_files(service: RunningService, tmp_path: Path) -> None:
+    asyncio.run(looks_into(service, tmp_path))
+
+
+async def looks_into(service: RunningService, directory: Path) -> None:
+    async with chromium(directory) as page:
+        with service.client() as client, client.session("python") as session:
+            session.run("import numpy as np\nsquares = np.arange(10_000).reshape(100, 100) ** 2\ncity = 'Oslo'")
+            session.run("import os\nos.mkdir('reports')\nopen('reports/rain <1>.csv', 'w').write('mm\\n22.25\\n')")
+            await sign_in(page, service)
+            await page.evaluate(f"location.hash = '#/sessions/{session.id}'")
+            await page.wait_for(f"{PANEL}('Variables')")
+            await page.wait_for("document.querySelector('.panel')?.innerText.includes('ndarray 100')")
+            session.run("later = 1")
+            await page.wait_for("document.querySelector('.panel').innerText.includes('later')")
+
+            await page.wait_for(f"{PANEL}('Files')")
+            await page.wait_for(f"{PANEL}('reports/')")
+            await page.wait_for("document.querySelector('.panel').innerText.includes('rain <1>.csv')")
+            await page.evaluate(DROP)
+            await page.wait_for("document.querySelector('.panel').innerText.includes('dropped #1.txt')")
+            assert session.run("open('reports/dropped #1.txt').read()").text == "'from a person'"
+            saved = {"behavior": "allow", "downloadPath": str(directory)}
+            await page.ask("Browser.setDownloadBehavior", **saved)
+            await page.wait_for(f"{PANEL}('rain <1>.csv')")
+            await wait_for_file(directory, "mm\n22.25\n")
+        assert page.of("Runtime.exceptionThrown") == []
+
+
+async def wait_for_file(directory: Path, content: str) -> None:
+    """Chromium chooses another name for one that has `<` in it."""
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while content not in [each.read_text() for each in directory.glob("rain*.csv")]:
+            await asyncio.sleep(0.05)
 
 
 def test_a_person_signs_in_looks_steps_in_and_signs_out(service: RunningService, tmp_path: Path) -> None:
