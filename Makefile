@@ -16,7 +16,7 @@ SHARED = --progress --numprocesses $(WORKERS) --dist loadscope
 # Which cases of large matrices `make test` draws (tests/sampling.py): the same for the same commit.
 SEED ?= $(or $(shell git rev-parse --short HEAD 2>/dev/null),0)
 
-.PHONY: run demo test retest coverage escape test-data test-long check docs format bench image
+.PHONY: run demo test retest coverage escape test-data test-long check docs console format bench image
 
 run: ## install what is missing and start the service in the foreground
 	@scripts/install service
@@ -74,6 +74,11 @@ check: ## format, lint, types, import contracts, declared packages, the tables o
 docs: ## the docs site, into .site/: open .site/index.html
 	@scripts/install dev
 	NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict
+
+console: ## the console's pages, out of console/; who changes them commits what this writes
+	@scripts/install console
+	cd console && npm ci --ignore-scripts --no-audit --no-fund && npm run build
+	.venv/bin/python scripts/console.py record
 
 format:
 	@scripts/install dev

@@ -31,6 +31,7 @@ from kernel_gateway.faces.agent_engine import errors as agent_engine_errors  # n
 from kernel_gateway.faces.agent_engine import table as agent_engine  # noqa: E402
 from kernel_gateway.faces.agentcore import errors as agentcore_errors  # noqa: E402
 from kernel_gateway.faces.agentcore import operations  # noqa: E402
+from kernel_gateway.faces.console import routes as console  # noqa: E402
 from kernel_gateway.faces.e2b import routes as e2b  # noqa: E402
 from kernel_gateway.faces.jupyter import routes as jupyter  # noqa: E402
 from kernel_gateway.faces.librechat import routes as librechat  # noqa: E402
@@ -107,6 +108,12 @@ def jupyter_table() -> str:
 def e2b_table() -> str:
     """Every address of the E2B face."""
     lines = ((method, f"`{path}`", success, summary) for method, path, success, summary in e2b.list_routes())
+    return rows("method | address | success | what", lines)
+
+
+def console_table() -> str:
+    """Every address of the console."""
+    lines = ((method, f"`{path}`", success, summary) for method, path, success, summary in console.list_routes())
     return rows("method | address | success | what", lines)
 
 
@@ -365,6 +372,7 @@ TABLES = {
     "agent-engine-codes": agent_engine_code_table,
     "jupyter-routes": jupyter_table,
     "e2b-routes": e2b_table,
+    "console-routes": console_table,
     "librechat-routes": librechat_table,
     "shapes": shape_table,
     "seccomp": seccomp_table,

@@ -129,6 +129,10 @@ class Client:
         """Follow an execution until it has ended, from the event after `after`; a lost connection is taken up again."""
         return self._follow(f"/v1/sessions/{quote(session_id)}/executions/{quote(execution_id)}/events", after)
 
+    def session_events(self, session_id: str, *, after: int = 0) -> Generator[Event, None, None]:
+        """Follow what happens in a session until it has ended, as `events` does an execution."""
+        return self._follow(f"/v1/sessions/{quote(session_id)}/events", after)
+
     def replay_events(self, replay_id: str, *, after: int = 0) -> Generator[Event, None, None]:
         """Follow a replay until it has ended, as `events` does an execution."""
         return self._follow(f"/v1/replays/{quote(replay_id)}/events", after)
@@ -321,6 +325,7 @@ class Client:
     create_attach_token = _method(at.create_attach_token)
     list_attach_tokens = _method(at.list_attach_tokens)
     revoke_attach_token = _method(at.revoke_attach_token)
+    create_console_link = _method(a.create_console_link)
     create_token = _method(a.create_token)
     list_tokens = _method(a.list_tokens)
     rotate_token = _method(a.rotate_token)

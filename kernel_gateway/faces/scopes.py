@@ -24,10 +24,13 @@ P: Final = "/v1/principals/{principal}"
 
 OPEN: Final = ("GET /v1/openapi.json", "GET /healthz", "GET /readyz")
 """Routes of the REST face that need no credential."""
+OPEN_CONSOLE: Final = ("GetConsole", "GetConsoleFrame", "GetConsoleAsset", "SignIn")
+"""The same of the console's face."""
 
 REST: Final[Table] = {
     "read": (
-        *("GET /v1/sessions", f"GET {S}", f"GET {S}/executions", f"GET {S}/executions/{{execution_id}}"),
+        *("GET /v1/sessions", f"GET {S}", f"GET {S}/events"),
+        *(f"GET {S}/executions", f"GET {S}/executions/{{execution_id}}"),
         *(f"GET {S}/executions/{{execution_id}}/events", f"GET {S}/tasks/{{task_id}}"),
         *(f"GET {S}/files", f"GET {S}/files/{{path}}", f"GET {S}/notebook", f"GET {S}/notebook/manifest"),
         *(f"GET {owner}/uploads{rest}" for owner in (S, W) for rest in ("", "/{upload_id}")),
@@ -38,7 +41,7 @@ REST: Final[Table] = {
         *("GET /v1/environments", f"GET {E}", f"GET {E}/dependents", f"GET {E}/packages"),
         *("GET /v1/agents", "GET /v1/agents/{agent_id}"),
         *("GET /v1/images", "GET /v1/images/{image_id}", "GET /v1/images/{image_id}/sbom"),
-        *("GET /v1/usage", "GET /v1/audit"),
+        *("GET /v1/usage", "GET /v1/audit", "POST /v1/console/links"),
     ),
     "run": (
         *("POST /v1/sessions", f"DELETE {S}", f"POST {S}/interrupt", f"POST {S}/restart", f"POST {S}/executions"),
@@ -125,6 +128,8 @@ LIBRECHAT: Final[Table] = {
     "run": ("ExecuteCode", "ExecuteProgrammatic", "UploadFile", "UploadFiles", "DeleteFile"),
 }
 
+CONSOLE: Final[Table] = {"read": ("GetSignIn", "SignOut")}
+
 
 def find_rest_scope(method: str, path: str) -> Scope | None:
     """The scope that a route of the REST face needs; None for one that is open to all."""
@@ -160,6 +165,11 @@ def find_e2b_scope(operation: str) -> Scope:
 def find_librechat_scope(operation: str) -> Scope:
     """The scope that an operation of the LibreChat face needs."""
     return _find(LIBRECHAT, operation)
+
+
+def find_console_scope(operation: str) -> Scope | None:
+    """The scope that an operation of the console's face needs; None for one that is open to all."""
+    return None if operation in OPEN_CONSOLE else _find(CONSOLE, operation)
 
 
 def require(caller: Caller, needed: Scope | None) -> None:

@@ -17,7 +17,7 @@ import structlog
 import tornado.web
 
 from kernel_gateway.errors import StartRefused
-from kernel_gateway.faces import agent_engine, agentcore, e2b, jupyter, librechat, mcp, rest
+from kernel_gateway.faces import agent_engine, agentcore, console, e2b, jupyter, librechat, mcp, rest
 from kernel_gateway.faces.connections import Server
 from kernel_gateway.faces.misdirected import OwnHosts
 from kernel_gateway.hosts import Hosts
@@ -32,7 +32,7 @@ from workspace_sync import ObjectStore
 from workspace_sync.stores.claimed import ClaimedStore
 
 log = structlog.get_logger(__name__)
-FACES = (agentcore, agent_engine, e2b, jupyter, librechat, mcp)
+FACES = (agentcore, agent_engine, console, e2b, jupyter, librechat, mcp)
 """The faces before REST, which answers what none of them takes."""
 _STORE_SECONDS = 10.0
 """How long the start waits to hear from the store before it goes on."""

@@ -35,6 +35,7 @@ from kernel_gateway.services.credentials.access_keys import AccessKeys
 from kernel_gateway.services.credentials.authentication import Identity
 from kernel_gateway.services.credentials.last_use import LastUse
 from kernel_gateway.services.credentials.sandbox_tokens import SandboxTokens
+from kernel_gateway.services.credentials.sign_ins import SignIns
 from kernel_gateway.services.credentials.tokens import Tokens
 from kernel_gateway.services.datasets.copies import DatasetCopies
 from kernel_gateway.services.datasets.datasets import Datasets
@@ -587,6 +588,7 @@ class Services:
         self._last_use = LastUse(database)
         self.identity = Identity(database, clock.now, self._last_use)
         self.tokens = Tokens(database, self.identity, clock, revoked)
+        self.sign_ins = SignIns(clock, self.identity)
         self.access_keys = AccessKeys(database, self.settings, clock, self._last_use, revoked)
         self.sandbox_tokens = SandboxTokens(self.settings, clock, self.identity, self.registry)
         self.attach_tokens = AttachTokens(database, self.registry, self.identity, clock, revoked)

@@ -103,6 +103,31 @@ class Page:
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
+    async def wait_for(self, expression: str) -> Any:
+        """The value of JavaScript once there is one that counts as true."""
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while not (found := await self.evaluate(expression)):
+                await asyncio.sleep(0.05)
+        return found
+
+    async def type(self, text: str) -> None:
+        """Type into what has the focus."""
+        await self.ask("Input.insertText", text=text)
+
+    async def press(self, key: str, *, shift: bool = False, control: bool = False) -> None:
+        """Press a key of that name and let it go."""
+        code = {"Enter": 13, "Escape": 27, "Tab": 9, "Space": 32}[key]
+        for kind in ("keyDown", "keyUp"):
+            await self.ask(
+                "Input.dispatchKeyEvent",
+                type=kind,
+                key=" " if key == "Space" else key,
+                code=key,
+                windowsVirtualKeyCode=code,
+                modifiers=8 * shift + 2 * control,
+                **({"text": "\r"} if key == "Enter" and kind == "keyDown" else {}),
+            )
+
     async def screenshot(self, path: Path) -> None:
         """The whole page as a picture."""
         shot = await self.ask("Page.captureScreenshot", captureBeyondViewport=True, format="png")

@@ -37,6 +37,16 @@ class TokenInfo(Credential):
     token: str | None = None
 
 
+class ConsoleLink(Model):
+    """Signs a browser in to the console, once, as who made it. `link` goes behind the URL of the service."""
+
+    link: str
+    expires_at: str
+
+    def __repr__(self) -> str:
+        return f"ConsoleLink(expires_at={self.expires_at!r})"
+
+
 class AccessKeyInfo(Credential):
     """An access key, which requests are signed with; `secret_access_key` is only in the answer that created it."""
 

@@ -135,7 +135,8 @@ class Event(Model):
     """One entry of an execution's log; `sequence` starts at 1 and is the SSE id.
 
     `event` is one of started, stream, display, update, result, error, clear, generation, interrupt, memory, truncated,
-    ended, and late for output that comes after that.
+    ended, and late for output that comes after that. In the events of a session it is one of execution (queued, begun,
+    or ended), generation (a blank kernel), truncated and ended.
     """
 
     sequence: int

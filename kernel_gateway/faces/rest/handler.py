@@ -19,6 +19,7 @@ from kernel_gateway.errors import GatewayError, NotFound
 from kernel_gateway.faces import scopes
 from kernel_gateway.faces.audit import LONGEST_ID, UNKNOWN_ROUTE, CallRecord
 from kernel_gateway.faces.body import SMALL_BODY
+from kernel_gateway.faces.browser import find_secret
 from kernel_gateway.faces.errors import UnknownRoute
 from kernel_gateway.faces.handler import FaceHandler, make_error_headers
 from kernel_gateway.faces.json_bodies import decode, encode
@@ -90,6 +91,9 @@ class RestHandler(FaceHandler):
             self._start_upload(route)
 
     async def _authenticate(self) -> Caller:
+        """Who calls, by a token, or signed in to the console whose page asks."""
+        if "Authorization" not in self.request.headers and (secret := find_secret(self.request.headers)):
+            return await self.services.sign_ins.authenticate(secret)
         scheme, _, token = self.request.headers.get("Authorization", "").partition(" ")
         usable = scheme.lower() == "bearer" and len(token) <= MOST_TOKEN_CHARACTERS
         return await self.services.identity.authenticate(token.strip() if usable else "")

@@ -59,6 +59,8 @@ class Job:
         self.taken_up = False
         """Whether it was running when the service ended, and its code has gone on since."""
         self._code_ended = asyncio.Event()
+        self.news: Callable[[ExecutionRow], None] | None = None
+        """Called when it is stored, begins and has ended, for those who follow its session."""
         self.answered: ExecutionSync | None = None
         """What its answer says of its files."""
         self._settling: asyncio.Task[ExecutionSync] | None = None
@@ -83,6 +85,8 @@ class Job:
             self._stored.set_result(stored)
         if not stored:
             self.leave_room()
+        elif self.news is not None:
+            self.news(self.row)
 
     def leave_room(self) -> None:
         """Its code waits no more."""
@@ -209,7 +213,9 @@ class Job:
         self._tell()
 
     def _tell(self) -> None:
-        """An attached client's cell has begun or ended; what goes wrong with telling it is no matter of the job's."""
+        """It has begun or ended; what goes wrong with telling an attached client is no matter of the job's."""
+        if self.news is not None:
+            self.news(self.row)
         if self.asked is not None:
             try:
                 self.asked.told(self.asked.request, self.row, self.answered)

@@ -58,6 +58,7 @@ class SessionEvents:
         """The session has a blank kernel: remember its generation and why."""
         why = death.detail if death is not None else "the kernel was replaced"
         record = live.build_record()
+        live.news.append("generation", {"generation": generation, "detail": why})
 
         def store(connection: Connection) -> None:
             sessions.set_generation(connection, live.id, generation)

@@ -158,6 +158,8 @@ class Lifecycle:
         self._registry.remove(live)
         await self._forget_uploads(live.id)
         live.dismiss("session_ended", ending.reason)
+        live.news.append("ended", {"reason": ending.reason, "detail": ending.detail})
+        live.news.finish()
         log.info("session_ended", session=live.id, principal=live.row.principal_id, reason=ending.reason)
         await self._notebooks.close(live.id, wait=live.sandbox.unsaved is None)
         return row

@@ -7,6 +7,7 @@ import contextlib
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,6 +15,7 @@ import msgspec
 from kernel_gateway.errors import NotFound, QueueFull, SessionBusy, SessionTerminated
 from kernel_gateway.services.clock import Clock, rfc3339
 from kernel_gateway.services.results.displays import Displays
+from kernel_gateway.services.results.event_log import EventLog
 from kernel_gateway.services.results.jobs import Job
 from kernel_gateway.services.sessions.session_sandbox import SessionSandbox
 from kernel_gateway.services.sessions.subscribers import Ended, Subscribers
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 MOST_TASKS = 1_000
 CLOCK_STEP_SECONDS = 5.0
 """What the host's clock has to be set by for times to be shifted; what is less passes as time."""
+NEWS_BYTES = 16_384
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,11 @@ class LiveSession:
         self._clock, self._stepped = clock, clock.stepped()
         self._queue: deque[Job] = deque()
         self._wake, self._in_use = asyncio.Event(), 0
+
+    @cached_property
+    def news(self) -> EventLog:
+        """What happens in it, for those who follow it: ids and states, no content."""
+        return EventLog(NEWS_BYTES)
 
     @property
     def id(self) -> str:
@@ -219,9 +227,13 @@ class LiveSession:
         """Give a job its place in the queue; raises QueueFull, SessionTerminated."""
         self.require_live()
         self.require_room(queue_length)
+        job.news = self._note_job
         self._queue.append(job)
         self.touch()
         self._wake.set()
+
+    def _note_job(self, row: ExecutionRow) -> None:
+        self.news.append("execution", {"execution_id": row.id, "status": row.status})
 
     def takes_at_once(self, job: Job) -> int | None:
         """The generation of the kernel that takes this job now; None when the job has to wait or there is no kernel.
@@ -237,6 +249,7 @@ class LiveSession:
 
     def readmit(self, job: Job) -> None:
         """A job that was queued before the service restarted, or was running: that one goes on before all others."""
+        job.news = self._note_job
         if job.taken_up:
             self._queue.appendleft(job)
         else:

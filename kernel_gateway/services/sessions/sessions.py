@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import math
 import uuid
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import cast
 from weakref import WeakValueDictionary
@@ -51,6 +52,7 @@ from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.sessions import Record as StoredRecord
 from kernel_gateway.storage.sessions import SessionRow, Surroundings
 from sandcell.models.constraints import MOST_KEPT_MB
+from sandcell.models.executions import Event
 from sandcell.models.model import Page
 from sandcell.models.sessions import Session, SessionStatus, StartSession
 from sandcell.models.sync import SyncMode
@@ -170,6 +172,14 @@ class Sessions:
         if live is not None:
             return await _describe_now(live)
         return describe_session(await self._registry.row(principal, session_id))
+
+    async def events(self, principal: Principal, session_id: str, after: int | None) -> AsyncIterator[Event]:
+        """What happens in it, from now on or `after` an event, ending with `ended`. Await it for the checks."""
+        live = self._registry.find(principal, session_id)
+        if live is not None:
+            return live.news.follow(live.news.last_sequence if after is None else after)
+        row = await self._registry.row(principal, session_id)
+        return _end_of(row)
 
     async def list(
         self,
@@ -407,3 +417,8 @@ def _in_use_error(workspace_id: str, session_id: str | None = None) -> Workspace
         workspace_id=workspace_id,
         session_id=session_id,
     )
+
+
+async def _end_of(row: SessionRow) -> AsyncIterator[Event]:
+    """All that still happens in a session that has ended."""
+    yield Event(1, "ended", {"reason": row.ended_reason or "", "detail": row.ended_detail or ""})

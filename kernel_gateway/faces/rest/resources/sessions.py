@@ -8,10 +8,20 @@ from kernel_gateway import errors as e
 from kernel_gateway.faces.responses import JSON, Response
 from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.parameters import AnyObject, NotebookForm, SessionsPage
-from kernel_gateway.faces.rest.responses import HTML, NOTEBOOK, PYTHON, answer_document, answer_download
+from kernel_gateway.faces.rest.responses import (
+    EVENTS,
+    HTML,
+    NOTEBOOK,
+    PYTHON,
+    answer_document,
+    answer_download,
+    answer_events,
+)
 from kernel_gateway.faces.rest.route import Errors, Route
+from kernel_gateway.faces.rest.sse import read_last_event_id
 from kernel_gateway.views.page import POLICY
 from kernels.notebook.chain import Manifest
+from sandcell.models.executions import Event
 from sandcell.models.model import Page
 from sandcell.models.sessions import Session, StartSession
 
@@ -33,6 +43,12 @@ async def list_sessions(call: Call) -> Page[Session]:
 
 async def get_session(call: Call) -> Session:
     return await call.services.sessions.get(call.principal, call.ids["session_id"])
+
+
+async def follow_session(call: Call) -> Response:
+    last = call.headers.get("Last-Event-ID")
+    after = None if last is None else read_last_event_id(last)
+    return answer_events(await call.services.sessions.events(call.principal, call.ids["session_id"], after))
 
 
 async def stop_session(call: Call) -> Session:
@@ -120,6 +136,18 @@ ROUTES: Final[tuple[Route, ...]] = (
         event="GetSession",
         summary="Show a session: status, generation, usage, expiry",
         result=Session,
+        errors=ID,
+    ),
+    Route(
+        "GET",
+        f"{SESSION}/events",
+        follow_session,
+        name="followSession",
+        event="FollowSession",
+        summary="Follow what happens in a session by server-sent events, from now on or after `Last-Event-ID`",
+        result=Event,
+        media=EVENTS,
+        headers={"Last-Event-ID": "go on after this event"},
         errors=ID,
     ),
     Route(

@@ -1,4 +1,4 @@
-"""Bearer tokens of principals; who may call is for the services to decide."""
+"""Bearer tokens of principals, and links that sign in once with one; who may call is for the services to decide."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kernel_gateway import errors as e
 from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.parameters import CreateToken, PageOf, RotateToken
 from kernel_gateway.faces.rest.route import Errors, Route
-from sandcell.models.credentials import TokenInfo
+from sandcell.models.credentials import ConsoleLink, TokenInfo
 from sandcell.models.model import Page
 
 
@@ -29,6 +29,10 @@ async def revoke_token(call: Call) -> TokenInfo:
 
 async def rotate_token(call: Call) -> TokenInfo:
     return await call.services.tokens.rotate(call.principal, call.ids["token_id"], call.body.overlap_seconds)
+
+
+async def create_console_link(call: Call) -> ConsoleLink:
+    return call.services.sign_ins.create_link(call.caller)
 
 
 ADMIN: Final[Errors] = (e.Forbidden,)
@@ -79,5 +83,15 @@ ROUTES: Final[tuple[Route, ...]] = (
         status=201,
         body=RotateToken,
         errors=(*ONE, e.Conflict),
+    ),
+    Route(
+        "POST",
+        "/v1/console/links",
+        create_console_link,
+        name="createConsoleLink",
+        event="CreateConsoleLink",
+        summary="Create a link that signs a browser in to the console as you, once; the answer alone carries it",
+        result=ConsoleLink,
+        status=201,
     ),
 )

@@ -293,6 +293,7 @@ OWN = {
     "POST /v2/sandboxes",
     "POST /sandboxes",
     "GET /snapshots",
+    "POST /v1/console/links",
     "POST /v1/environments",
     "POST /v1/tokens",
     "POST /v1/keys",

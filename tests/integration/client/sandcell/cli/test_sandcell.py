@@ -8,6 +8,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import nbformat
 import pytest
 
@@ -157,6 +158,22 @@ def test_tokens(sandcell: Shell) -> None:
     assert token not in json.dumps(rows)
     assert sandcell("token", "revoke", mine["id"]).returncode == 0
     assert sandcell("session", "ls", "--token", token).returncode == 3
+
+
+def test_console_prints_a_link_that_signs_in_once(sandcell: Shell, service: RunningService) -> None:
+    link = sandcell("console", "--print").stdout.strip()
+    url, _, code = link.partition("/#sign-in=")
+    assert url == service.url
+    own = {"X-Sandcell-Console": "1"}
+    answers = [httpx.post(f"{url}/console/sign-in", json={"link": code}, headers=own, trust_env=False) for _ in "12"]
+    assert [each.status_code for each in answers] == [200, 401]
+
+
+def test_console_says_the_link_where_there_is_no_browser(sandcell: Shell) -> None:
+    shown = sandcell("console", variables={"BROWSER": "false"})
+    assert shown.returncode == 0
+    assert "/#sign-in=" in shown.stdout
+    assert "no browser could be opened" in shown.stderr
 
 
 def test_access_keys(sandcell: Shell) -> None:

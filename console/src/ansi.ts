@@ -1,0 +1,86 @@
+// Terminal output as spans: colours and weights, lines that a carriage return overwrites. Pure.
+
+export interface Span { text: string; classes: string; colour?: string; background?: string }
+
+interface Look { bold: boolean; faint: boolean; italic: boolean; underline: boolean; colour?: string; background?: string }
+
+const PLAIN: Look = { bold: false, faint: false, italic: false, underline: false };
+const ESCAPE = /\x1b(?:\[([0-9;:]*)([@-~])|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9]|[@-Z\\-_])/g;
+const OTHER = /[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]/g;
+const CUBE = [0, 95, 135, 175, 215, 255];
+
+function palette(number: number): string {
+  if (number < 16) return `var(--ansi-${number})`;
+  if (number >= 232) { const grey = 8 + (number - 232) * 10; return `rgb(${grey} ${grey} ${grey})`; }
+  const at = number - 16;
+  return `rgb(${CUBE[Math.floor(at / 36)]} ${CUBE[Math.floor(at / 6) % 6]} ${CUBE[at % 6]})`;
+}
+
+/** The colour that follows 38 or 48, and how many numbers it took. */
+function extended(codes: number[], at: number): [string | undefined, number] {
+  if (codes[at] === 5 && codes[at + 1]! <= 255) return [palette(codes[at + 1]!), 2];
+  if (codes[at] === 2) return [`rgb(${codes.slice(at + 1, at + 4).map((each) => Math.min(each, 255)).join(" ")})`, 4];
+  return [undefined, 1];
+}
+
+function change(look: Look, parameters: string): Look {
+  const codes = parameters.split(/[;:]/).map((each) => Number(each) || 0);
+  let next = { ...look };
+  for (let at = 0; at < codes.length; at += 1) {
+    const code = codes[at]!;
+    if (code === 0) next = { ...PLAIN };
+    else if (code === 1) next.bold = true;
+    else if (code === 2) next.faint = true;
+    else if (code === 3) next.italic = true;
+    else if (code === 4) next.underline = true;
+    else if (code === 22) next.bold = next.faint = false;
+    else if (code === 23) next.italic = false;
+    else if (code === 24) next.underline = false;
+    else if (code >= 30 && code <= 37) next.colour = palette(code - 30);
+    else if (code >= 90 && code <= 97) next.colour = palette(code - 82);
+    else if (code === 39) next.colour = undefined;
+    else if (code >= 40 && code <= 47) next.background = palette(code - 40);
+    else if (code >= 100 && code <= 107) next.background = palette(code - 92);
+    else if (code === 49) next.background = undefined;
+    else if (code === 38 || code === 48) {
+      const [found, used] = extended(codes, at + 1);
+      if (code === 38) next.colour = found; else next.background = found;
+      at += used;
+    }
+  }
+  return next;
+}
+
+/** What a terminal would show of text with carriage returns: of each line what came last. */
+export function overwrite(text: string): string {
+  if (!text.includes("\r")) return text;
+  return text.replace(/\r+\n/g, "\n").split("\n").map((line) => {
+    const parts = line.split("\r");
+    let shown = parts[0]!;
+    // Only of lines without colours is it known which letters stay behind a shorter one.
+    for (const part of parts.slice(1)) {
+      if (part) shown = part.length < shown.length && !(shown + part).includes("\x1b") ? part + shown.slice(part.length) : part;
+    }
+    return shown;
+  }).join("\n");
+}
+
+export function parseAnsi(text: string): Span[] {
+  const spans: Span[] = [];
+  let look = PLAIN;
+  let last = 0;
+  const clean = overwrite(text);
+  const push = (piece: string) => {
+    const shown = piece.replace(OTHER, "");
+    if (!shown) return;
+    const classes = [look.bold && "b", look.faint && "f", look.italic && "i", look.underline && "u"].filter(Boolean).join(" ");
+    spans.push({ text: shown, classes, colour: look.colour, background: look.background });
+  };
+  for (const match of clean.matchAll(ESCAPE)) {
+    push(clean.slice(last, match.index));
+    last = match.index + match[0].length;
+    if (match[2] === "m") look = change(look, match[1] ?? "");
+  }
+  push(clean.slice(last));
+  return spans;
+}

@@ -1,0 +1,112 @@
+// Requests to the REST interface. The browser adds the cookie of who is signed in, and the header here says that this
+// page asks: no other page can add it.
+
+export interface Session {
+  id: string; name: string; status: "READY" | "TERMINATED"; environment: string; generation: number;
+  created_at: string; last_activity_at: string; expires_at: string; idle_expires_at: string;
+  ended: { reason: string; detail: string; at: string } | null;
+  usage: { memory_bytes: number; memory_limit_bytes: number; cpu_seconds: number; storage_used_bytes: number;
+    storage_limit_bytes: number; executions: number };
+  labels: Record<string, string>; agent: string | null; memory: "resident" | "paged_out" | null;
+}
+export type Text = string | string[];
+export interface Output {
+  output_type: "stream" | "display_data" | "execute_result" | "error";
+  name?: string; text?: Text; data?: Record<string, unknown>; display_id?: string;
+  ename?: string; evalue?: string; traceback?: string[];
+}
+export interface Execution {
+  id: string; status: "queued" | "running" | "ok" | "error" | "timeout" | "interrupted" | "died" | "rejected";
+  language: string; code: string; generation: number; queued_at: string; started_at: string | null;
+  ended_at: string | null; execution_count: number | null; outputs: Output[]; late: Output[];
+  error: { name: string; value: string; traceback: string[] } | null;
+  death: { cause: string; detail: string } | null; why: string | null;
+  truncated: { stdout: number; stderr: number; outputs: number };
+  memory: { detail: string } | null;
+}
+export interface Page<T> { items: T[]; next_cursor: string | null }
+export interface Who { principal: string; administrator: boolean; scope: "read" | "run" | "admin"; expires_at: string | null }
+export interface ServerEvent { sequence: number; event: string; data: any }
+
+export class Failure extends Error {
+  constructor(readonly status: number, readonly code: string, message: string) { super(message); }
+}
+
+const HEADERS = { "X-Sandcell-Console": "1" };
+const signedOut = new EventTarget();
+
+/** Called when an answer says that nobody is signed in any more. */
+export function onSignedOut(listen: () => void): () => void {
+  signedOut.addEventListener("out", listen);
+  return () => signedOut.removeEventListener("out", listen);
+}
+
+async function send(method: string, path: string, body?: unknown, more: RequestInit = {}): Promise<Response> {
+  const headers: Record<string, string> = { ...HEADERS, ...(more.headers as Record<string, string>) };
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  let answer: Response;
+  try {
+    answer = await fetch(path, { method, ...more, headers, body: body === undefined ? more.body : JSON.stringify(body) });
+  } catch (error) {
+    if ((error as Error).name === "AbortError") throw error;
+    throw new Failure(0, "unreachable", "The service does not answer.");
+  }
+  if (answer.ok) return answer;
+  const problem = (await answer.json().catch(() => ({})))?.error ?? {};
+  if (answer.status === 401 && !path.startsWith("/console/")) signedOut.dispatchEvent(new Event("out"));
+  throw new Failure(answer.status, problem.code ?? "", problem.message ?? `The service answered with ${answer.status}.`);
+}
+
+export async function ask<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
+  const answer = await send(method, path, body, { signal });
+  return (answer.status === 204 ? undefined : await answer.json()) as T;
+}
+
+/** A file of the service's to this computer, under a name. A link would be asked for without the header. */
+export async function download(path: string, name: string): Promise<void> {
+  const content = await (await send("GET", path)).blob();
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(content);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}
+
+export async function upload(path: string, file: File): Promise<void> {
+  await send("PUT", path, undefined, { body: file });
+}
+
+/** All items of a list, page by page as they come. */
+export async function* pages<T>(path: string, signal?: AbortSignal): AsyncGenerator<T[]> {
+  let cursor: string | null = null;
+  do {
+    const more: string = cursor === null ? "" : `${path.includes("?") ? "&" : "?"}cursor=${encodeURIComponent(cursor)}`;
+    const page: Page<T> = await ask("GET", path + more, undefined, signal);
+    yield page.items;
+    cursor = page.next_cursor;
+  } while (cursor !== null);
+}
+
+/** Server-sent events until their end. EventSource cannot send the header that says who asks. */
+export async function* follow(path: string, signal: AbortSignal, opened?: () => void): AsyncGenerator<ServerEvent> {
+  const answer = await send("GET", path, undefined, { signal });
+  opened?.();
+  const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const frames = (rest + value).split("\n\n");
+    rest = frames.pop()!;
+    for (const frame of frames) {
+      const fields = new Map(frame.split("\n").map((line) => {
+        const at = line.indexOf(": ");
+        return [line.slice(0, at), line.slice(at + 2)] as const;
+      }));
+      const data = fields.get("data");
+      if (data !== undefined) {
+        yield { sequence: Number(fields.get("id")), event: fields.get("event")!, data: JSON.parse(data) };
+      }
+    }
+  }
+}

@@ -1,0 +1,146 @@
+// The cells of a session, of which only those near the window are in the page: thousands stay smooth.
+
+import { memo } from "preact/compat";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { Execution } from "./api";
+import { Outputs } from "./outputs";
+import { duration, useNow, When } from "./time";
+
+const GUESSED_HEIGHT = 90;
+const BEYOND_WINDOW = 1200;
+const NEAR_END = 80;
+const ENDS: Record<string, string> = {
+  timeout: "Stopped: it ran into its time limit.", interrupted: "Interrupted.", rejected: "Not run.",
+};
+
+export function Cells({ executions }: { executions: Execution[] }) {
+  const scroller = useRef<HTMLDivElement>(null);
+  const heights = useRef(new Map<string, number>());
+  const atEnd = useRef(true);
+  const lastTop = useRef(0);
+  const [view, setView] = useState({ top: 0, height: 1000 });
+  const [measured, setMeasured] = useState(0);
+
+  const offsets = useMemo(() => {
+    const found = new Float64Array(executions.length + 1);
+    executions.forEach((each, at) => { found[at + 1] = found[at]! + (heights.current.get(each.id) ?? GUESSED_HEIGHT); });
+    return found;
+  }, [executions, measured]);
+  const first = Math.max(0, search(offsets, view.top - BEYOND_WINDOW));
+  const last = Math.min(executions.length, search(offsets, view.top + view.height + BEYOND_WINDOW) + 1);
+
+  const observer = useMemo(() => new ResizeObserver((entries) => {
+    let changed = false;
+    for (const entry of entries) {
+      const id = (entry.target as HTMLElement).dataset["id"]!;
+      const height = entry.borderBoxSize[0]!.blockSize;
+      if (height > 0 && heights.current.get(id) !== height) { heights.current.set(id, height); changed = true; }
+    }
+    if (changed) setMeasured((count) => count + 1);
+  }), []);
+  useEffect(() => () => observer.disconnect(), []);
+
+  const look = () => {
+    const element = scroller.current;
+    if (!element) return; // what the browser still says of a page that is gone
+    // Outputs grow while they load: only who goes up has left the end.
+    const near = element.scrollHeight - element.scrollTop - element.clientHeight < NEAR_END;
+    if (near) atEnd.current = true;
+    else if (element.scrollTop < lastTop.current) atEnd.current = false;
+    lastTop.current = element.scrollTop;
+    setView({ top: element.scrollTop, height: element.clientHeight });
+  };
+  useEffect(() => {
+    const sizes = new ResizeObserver(look);
+    sizes.observe(scroller.current!);
+    return () => sizes.disconnect();
+  }, []);
+  // Who reads the end goes on reading the end; who reads further up is left there.
+  useLayoutEffect(() => {
+    const element = scroller.current!;
+    if (atEnd.current) element.scrollTop = element.scrollHeight;
+  }, [offsets]);
+
+  return (
+    <div ref={scroller} class="cells" onScroll={look} tabIndex={0} role="feed" aria-label="Cells" aria-busy="false">
+      <div style={{ height: `${offsets[first]}px` }} />
+      {executions.slice(first, last).map((each, at) => (
+        <Cell key={each.id} execution={each} before={executions[first + at - 1]} number={first + at + 1}
+          count={executions.length} observer={observer} />
+      ))}
+      <div style={{ height: `${offsets[executions.length]! - offsets[last]!}px` }} />
+    </div>
+  );
+}
+
+/** The last place whose offset is not beyond this one. */
+function search(offsets: Float64Array, wanted: number): number {
+  let low = 0;
+  let high = offsets.length - 1;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (offsets[middle]! <= wanted) low = middle; else high = middle - 1;
+  }
+  return low;
+}
+
+interface CellProps { execution: Execution; before?: Execution; number: number; count: number; observer: ResizeObserver }
+
+const Cell = memo(function Cell({ execution, before, number, count, observer }: CellProps) {
+  const element = useRef<HTMLElement>(null);
+  useLayoutEffect(() => {
+    const own = element.current!;
+    observer.observe(own);
+    return () => observer.unobserve(own);
+  }, []);
+  const running = execution.status === "running";
+  const sentence = explain(execution);
+  return (
+    <article ref={element} class={`cell ${execution.status}`} data-id={execution.id} aria-label={`Cell ${number}, ${execution.status}`}
+      aria-posinset={number} aria-setsize={count}>
+      {before && before.generation < execution.generation && execution.generation > 0 && (
+        <p class="note">A new kernel, generation {execution.generation}: the variables of the one before are gone.</p>
+      )}
+      <div class="head">
+        <span class="count" title={execution.id}>{execution.execution_count === null ? "[ ]" : `[${execution.execution_count}]`}</span>
+        <Code code={execution.code} language={execution.language} />
+        <span class="took"><Took execution={execution} /></span>
+      </div>
+      <div class="outputs">
+        <Outputs outputs={execution.outputs} />
+        {execution.late.length > 0 && <><p class="hint">Came after the end:</p><Outputs outputs={execution.late} /></>}
+        {running && <p class="hint" role="status">Running</p>}
+        {sentence && <p class="sentence">{sentence}</p>}
+        {execution.memory && <p class="sentence">{execution.memory.detail}</p>}
+        {execution.truncated.stdout + execution.truncated.stderr + execution.truncated.outputs > 0 && (
+          <p class="hint">A part of this output was left out, since it is long; the notebook says where the whole is.</p>
+        )}
+      </div>
+    </article>
+  );
+}, (a, b) => a.execution === b.execution && a.before?.generation === b.before?.generation && a.number === b.number && a.count === b.count);
+
+function Code({ code, language }: { code: string; language: string }) {
+  return <pre class="code" tabIndex={0} aria-label={`Code, ${language}`}>{language !== "python" && <span class="language">{language}</span>}{code}</pre>;
+}
+
+function Took({ execution }: { execution: Execution }) {
+  const { queued_at: queued, started_at: started, ended_at: ended } = execution;
+  if (started && ended) {
+    return <time dateTime={started} title={new Date(started).toLocaleString()}>{duration(Date.parse(ended) - Date.parse(started))}</time>;
+  }
+  return ended ? <time dateTime={queued}>not run</time> : <Running since={started ?? queued} />;
+}
+
+function Running({ since }: { since: string }) {
+  return <When time={since} now={useNow(1)} />;
+}
+
+/** How it ended, where its outputs do not say. */
+function explain(execution: Execution): string {
+  if (execution.death) return `The kernel died (${execution.death.cause}): ${execution.death.detail}`;
+  const shownError = execution.outputs.some((each) => each.output_type === "error");
+  const error = execution.error && !shownError ? `${execution.error.name}: ${execution.error.value}` : "";
+  return [execution.status === "queued" ? "Waits for what runs before it." : ENDS[execution.status], error, execution.why && `${execution.why}.`]
+    .filter(Boolean).join(" ");
+}

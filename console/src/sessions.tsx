@@ -1,0 +1,240 @@
+// The list of sessions: live ones first to look at, past ones on request; start, stop, stop several.
+
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { ask, pages, type Page, type Session } from "./api";
+import { size, useNow, When } from "./time";
+
+const EVERY_SECONDS = 15;
+const MOST_LISTED = 1000;
+const REASONS: Record<string, string> = {
+  stopped: "stopped", idle_timeout: "idle for too long", ttl: "reached its time to live", shutdown: "the service stopped",
+  start_failed: "could not start", lost: "lost", disabled: "its principal was disabled",
+};
+
+type Shown = "live" | "past" | "all";
+
+export function Sessions({ may }: { may: boolean }) {
+  const [sessions, setSessions] = useState<Session[] | null>(null);
+  const [more, setMore] = useState(false);
+  const [problem, setProblem] = useState("");
+  const [shown, setShown] = useState<Shown>("live");
+  const [search, setSearch] = useState("");
+  const [environment, setEnvironment] = useState("");
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
+  const [stopping, setStopping] = useState(false);
+  const [starting, setStarting] = useState(false);
+  const now = useNow(5);
+
+  async function load(signal?: AbortSignal): Promise<void> {
+    const status = shown === "live" ? "&status=READY" : shown === "past" ? "&status=TERMINATED" : "";
+    try {
+      const found: Session[] = [];
+      let cut = false;
+      for await (const page of pages<Session>(`/v1/sessions?limit=200${status}`, signal)) {
+        found.push(...page);
+        if ((cut = found.length >= MOST_LISTED)) break;
+      }
+      setSessions(found);
+      setMore(cut);
+      setProblem("");
+    } catch (error) {
+      if ((error as Error).name !== "AbortError") setProblem((error as Error).message);
+    }
+  }
+
+  useEffect(() => {
+    document.title = "Sessions · Sandcell";
+    const stop = new AbortController();
+    setSessions(null);
+    setChosen(new Set());
+    void load(stop.signal);
+    const look = () => { if (document.visibilityState === "visible") void load(stop.signal); };
+    const timer = setInterval(look, EVERY_SECONDS * 1000);
+    document.addEventListener("visibilitychange", look);
+    return () => { stop.abort(); clearInterval(timer); document.removeEventListener("visibilitychange", look); };
+  }, [shown]);
+
+  const environments = useMemo(() => [...new Set(sessions?.map((each) => each.environment))].sort(), [sessions]);
+  const words = search.toLowerCase().split(/\s+/).filter(Boolean);
+  const visible = (sessions ?? []).filter((each) =>
+    (!environment || each.environment === environment) && words.every((word) => textOf(each).includes(word)));
+  const stoppable = visible.filter((each) => each.status === "READY" && chosen.has(each.id));
+
+  async function stopChosen(): Promise<void> {
+    if (!confirm(`Stop ${stoppable.length} ${stoppable.length === 1 ? "session" : "sessions"}? Their files stay.`)) return;
+    setStopping(true);
+    const results = await Promise.allSettled(stoppable.map((each) => ask("DELETE", `/v1/sessions/${each.id}`)));
+    const failed = results.find((each) => each.status === "rejected");
+    setStopping(false);
+    setChosen(new Set());
+    await load();
+    if (failed) setProblem((failed as PromiseRejectedResult).reason.message);
+  }
+
+  function choose(id: string, on: boolean): void {
+    const next = new Set(chosen);
+    if (on) next.add(id); else next.delete(id);
+    setChosen(next);
+  }
+
+  return (
+    <section aria-label="Sessions" class="page">
+      <div class="bar">
+        <h1>Sessions</h1>
+        <div class="choice" role="group" aria-label="Which sessions">
+          {(["live", "past", "all"] as const).map((each) => (
+            <button type="button" key={each} aria-pressed={shown === each} onClick={() => setShown(each)}>
+              {each === "live" ? "Live" : each === "past" ? "Past" : "All"}
+            </button>
+          ))}
+        </div>
+        <input type="search" aria-label="Search sessions" placeholder="Search names, agents, labels" value={search}
+          onInput={(event) => setSearch(event.currentTarget.value)} />
+        {environments.length > 1 && (
+          <select aria-label="Environment" value={environment} onChange={(event) => setEnvironment(event.currentTarget.value)}>
+            <option value="">Every environment</option>
+            {environments.map((each) => <option key={each} value={each}>{each}</option>)}
+          </select>
+        )}
+        <span class="grow" />
+        {stoppable.length > 0 && (
+          <button type="button" class="danger" disabled={stopping} onClick={stopChosen}>
+            {stopping ? "Stopping" : `Stop ${stoppable.length}`}
+          </button>
+        )}
+        {may && <button type="button" class="main" onClick={() => setStarting(true)}>New session</button>}
+      </div>
+      {problem && <p role="alert" class="problem">{problem} <button type="button" onClick={() => load()}>Try again</button></p>}
+      {sessions !== null && visible.length === 0 && <Nothing filtered={sessions.length > 0} shown={shown} may={may} />}
+      {visible.length > 0 && (
+        <div class="scroll">
+          <table class="list">
+            <thead>
+              <tr>
+                {may && <th scope="col"><span class="hidden">Choose</span></th>}
+                <th scope="col">Session</th><th scope="col">State</th><th scope="col">Environment</th>
+                <th scope="col">Agent and labels</th><th scope="col" class="number">Executions</th>
+                <th scope="col" class="number">Memory</th><th scope="col">Started</th><th scope="col">Last used</th>
+              </tr>
+            </thead>
+            <tbody>
+              {visible.map((each) => (
+                <Row key={each.id} session={each} now={now} chosen={chosen.has(each.id)} choose={may ? choose : undefined} />
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {more && <p class="hint">These are the newest {MOST_LISTED.toLocaleString()}. <code>sandcell session ls --all</code> lists the rest.</p>}
+      {starting && <NewSession onClose={() => setStarting(false)} />}
+    </section>
+  );
+}
+
+function textOf(session: Session): string {
+  const labels = Object.entries(session.labels).map(([name, value]) => `${name}=${value}`);
+  return [session.name, session.id, session.environment, session.agent ?? "", ...labels].join(" ").toLowerCase();
+}
+
+function Row({ session, now, chosen, choose }:
+  { session: Session; now: number; chosen: boolean; choose?: (id: string, on: boolean) => void }) {
+  const live = session.status === "READY";
+  return (
+    <tr>
+      {choose && (
+        <td>
+          {live && <input type="checkbox" aria-label={`Choose ${session.name}`} checked={chosen}
+            onChange={(event) => choose(session.id, event.currentTarget.checked)} />}
+        </td>
+      )}
+      <th scope="row"><a href={`#/sessions/${session.id}`} title={session.id}>{session.name}</a></th>
+      <td><State session={session} now={now} /></td>
+      <td>{session.environment}</td>
+      <td>
+        {session.agent && <span class="label">{session.agent}</span>}
+        {Object.entries(session.labels).map(([name, value]) => <span class="label" key={name}>{name}={value}</span>)}
+      </td>
+      <td class="number">{session.usage.executions}</td>
+      <td class="number">{live && session.usage.memory_bytes > 0 ? size(session.usage.memory_bytes) : ""}</td>
+      <td><When time={session.created_at} now={now} /></td>
+      <td><When time={session.last_activity_at} now={now} /></td>
+    </tr>
+  );
+}
+
+export function State({ session, now }: { session: Session; now: number }) {
+  if (session.status === "TERMINATED") {
+    const reason = REASONS[session.ended?.reason ?? ""] ?? session.ended?.reason ?? "";
+    return <span class="state ended" title={session.ended?.detail}>Ended{reason && `: ${reason}`}</span>;
+  }
+  const ends = Date.parse(session.idle_expires_at);
+  return (
+    <>
+      <span class="state live">{session.memory === "paged_out" ? "Live, asleep" : "Live"}</span>
+      {ends - now < 5 * 60_000 && <span class="soon"> ends <When time={session.idle_expires_at} now={now} /> unless used</span>}
+    </>
+  );
+}
+
+function Nothing({ filtered, shown, may }: { filtered: boolean; shown: Shown; may: boolean }) {
+  if (filtered) return <p class="empty">No session fits. Use fewer words, or another environment.</p>;
+  return (
+    <div class="empty">
+      <p>{shown === "past" ? "No session of yours has ended yet." : shown === "live" ? "No session of yours is live." : "You have no sessions yet."}</p>
+      <p>{may && <>Start one here with <b>New session</b>, or </>}run <code>sandcell run 'x = 41'</code>. What agents start with
+        a token of yours shows up here by itself.</p>
+    </div>
+  );
+}
+
+function NewSession({ onClose }: { onClose: () => void }) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const [environments, setEnvironments] = useState<string[]>([]);
+  const [environment, setEnvironment] = useState("");
+  const [name, setName] = useState("");
+  const [busy, setBusy] = useState(false);
+  const [problem, setProblem] = useState("");
+
+  useEffect(() => {
+    dialog.current?.showModal();
+    ask<Page<{ name: string; id: string }>>("GET", "/v1/environments?limit=200")
+      .then((page) => {
+        const names = page.items.map((each) => each.name);
+        setEnvironments(names);
+        setEnvironment(names.includes("python") ? "python" : names[0] ?? "");
+      })
+      .catch((error) => setProblem(error.message));
+  }, []);
+
+  async function start(event: Event): Promise<void> {
+    event.preventDefault();
+    setBusy(true);
+    setProblem("");
+    try {
+      const made = await ask<Session>("POST", "/v1/sessions", { environment, name });
+      location.hash = `#/sessions/${made.id}`;
+    } catch (error) {
+      setProblem((error as Error).message);
+      setBusy(false);
+    }
+  }
+
+  return (
+    <dialog ref={dialog} onClose={onClose} aria-labelledby="new-title">
+      <form onSubmit={start}>
+        <h2 id="new-title">New session</h2>
+        <label for="new-environment">Environment</label>
+        <select id="new-environment" value={environment} onChange={(event) => setEnvironment(event.currentTarget.value)}>
+          {environments.map((each) => <option key={each} value={each}>{each}</option>)}
+        </select>
+        <label for="new-name">Name, if you like</label>
+        <input id="new-name" maxLength={200} value={name} onInput={(event) => setName(event.currentTarget.value)} />
+        {problem && <p role="alert" class="problem">{problem}</p>}
+        <div class="buttons">
+          <button type="button" onClick={() => dialog.current?.close()}>Cancel</button>
+          <button type="submit" class="main" disabled={busy || !environment}>{busy ? "Starting" : "Start"}</button>
+        </div>
+      </form>
+    </dialog>
+  );
+}

@@ -1,0 +1,38 @@
+import { useState } from "preact/hooks";
+import { ask, type Who } from "./api";
+
+export function SignIn({ problem, onSignedIn }: { problem: string; onSignedIn: (who: Who) => void }) {
+  const [token, setToken] = useState("");
+  const [refused, setRefused] = useState("");
+  const [busy, setBusy] = useState(false);
+
+  async function submit(event: Event): Promise<void> {
+    event.preventDefault();
+    setBusy(true);
+    try {
+      onSignedIn(await ask<Who>("POST", "/console/sign-in", { token: token.trim() }));
+    } catch (error) {
+      const failure = error as { status?: number; message: string };
+      setRefused(failure.status === 401 ? "This token does not count here. Is it whole, and not revoked?" : failure.message);
+    } finally {
+      setBusy(false);
+    }
+  }
+
+  return (
+    <main class="sign-in">
+      <form onSubmit={submit}>
+        <h1>Sandcell</h1>
+        <label for="token">Token</label>
+        <input id="token" type="password" autocomplete="off" spellcheck={false} autofocus required value={token}
+          aria-describedby="help" onInput={(event) => setToken(event.currentTarget.value)} />
+        <p role="alert" class="problem">{refused || problem}</p>
+        <button type="submit" class="main" disabled={busy}>{busy ? "Signing in" : "Sign in"}</button>
+        <p id="help" class="hint">
+          <code>sandcell console</code> opens this page signed in. <code>sandcell serve</code> printed the first token;
+          an administrator makes others with <code>sandcell token create</code>. You stay signed in for 8 hours.
+        </p>
+      </form>
+    </main>
+  );
+}

@@ -1,0 +1,45 @@
+"""What a request of the console's own page looks like, and the cookie by which it says who is signed in. Pure.
+
+A browser sends a cookie with requests that other pages make it send. So the cookie counts only with a header that no
+other page can add, and never where the browser says that the request comes from elsewhere. A page of a sandbox, which
+an address of the service's may show, adds none: it has no script.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+from tornado.httputil import parse_cookie
+
+HEADER: Final = "X-Sandcell-Console"
+COOKIE: Final = "sandcell_console"
+MOST_SECRET_CHARACTERS: Final = 512
+
+
+def comes_from_console(headers: Mapping[str, str]) -> bool:
+    """Whether the page that sent a request is this service's."""
+    if headers.get(HEADER) != "1":
+        return False
+    site = headers.get("Sec-Fetch-Site")
+    if site is not None:
+        return site == "same-origin"
+    # Browsers leave that header out over plain HTTP, and send an origin with all that changes something.
+    origin = headers.get("Origin")
+    return origin is None or urlsplit(origin).netloc == headers.get("Host")
+
+
+def find_secret(headers: Mapping[str, str]) -> str:
+    """What the browser keeps of somebody who is signed in; empty where the request is not the console's."""
+    if not comes_from_console(headers):
+        return ""
+    secret = parse_cookie(headers.get("Cookie", "")).get(COOKIE, "")
+    return secret if len(secret) <= MOST_SECRET_CHARACTERS else ""
+
+
+def make_cookie(headers: Mapping[str, str], secret: str, seconds: int) -> str:
+    """What has the browser keep a secret, or with an empty one forget it."""
+    # Behind a proxy that ends TLS this alone says how the browser came here.
+    secure = "; Secure" if headers.get("Origin", "").startswith("https:") else ""
+    return f"{COOKIE}={secret}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds if secret else 0}{secure}"

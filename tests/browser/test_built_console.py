@@ -1,0 +1,84 @@
+"""The console built again from its source, which takes Node: the same files, and pages that axe finds no fault with."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from scripts import console
+from tests.browser.chromium import Page, chromium
+from tests.browser.test_console import PANEL, PLOT, SHOWN, TABLE, sign_in
+from tests.running_service import RunningService
+
+pytestmark = pytest.mark.long
+AXE = "axe.run(document, {resultTypes: ['violations']}).then(found => found.violations.map(each => [each.id, \
+each.nodes.map(node => node.html)]))"
+WAYS = {"light": ("light", 1100), "dark": ("dark", 1100), "narrow": ("light", 400)}
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source with what it needs, installed by its lock, below a folder as the repository's."""
+    copy = tmp_path_factory.mktemp("built") / "console"
+    shutil.copytree(console.SOURCE, copy, ignore=shutil.ignore_patterns("node_modules"))
+    command = ("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
+    subprocess.run(command, cwd=copy, check=True, timeout=300)
+    return copy
+
+
+@pytest.mark.timeout(900)
+def test_the_built_files_are_those_of_the_source(source: Path) -> None:
+    subprocess.run(("npm", "run", "build"), cwd=source, check=True, timeout=300)
+    built = source.parent / console.BUILT.relative_to(console.REPOSITORY)
+    assert console.hash_files(built) == console.hash_files(console.BUILT)
+
+
+@pytest.mark.timeout(900)
+def test_axe_finds_no_fault(source: Path, service: RunningService, tmp_path: Path) -> None:
+    axe = (source / "node_modules" / "axe-core" / "axe.min.js").read_text()
+    assert asyncio.run(faults(axe, service, tmp_path)) == {}
+
+
+async def faults(axe: str, service: RunningService, directory: Path) -> dict[str, object]:
+    """What axe says of each page in each way; pictures of them are beside."""
+    found: dict[str, object] = {}
+
+    async def look(page: Page, name: str) -> None:
+        for way, (scheme, width) in WAYS.items():
+            await page.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+            await page.ask(
+                "Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=False
+            )
+            await page.screenshot(directory / f"{name}-{way}.png")
+            await page.evaluate(axe)
+            answer = await page.ask("Runtime.evaluate", expression=AXE, awaitPromise=True, returnByValue=True)
+            assert "exceptionDetails" not in answer, answer
+            if answer["result"]["value"]:
+                found[f"{name}, {way}"] = answer["result"]["value"]
+
+    async with chromium(directory) as page:
+        await page.visit(service.url)
+        await page.wait_for("!!document.querySelector('#token')")
+        await look(page, "sign-in")
+        with service.client() as client, client.session("python", name="rain", labels={"team": "weather"}) as session:
+            session.run("print('\\x1b[31mred\\x1b[0m \\x1b[32mgreen\\x1b[0m')")
+            session.run(TABLE)
+            session.run(PLOT)
+            session.run("half(0)")
+            await page.visit("about:blank")
+            await sign_in(page, service)
+            await page.wait_for("!!document.querySelector('tbody a')")
+            await look(page, "sessions")
+            await page.evaluate(f"location.hash = '#/sessions/{session.id}'")
+            await page.wait_for(f"({SHOWN}).includes('NameError')")
+            await page.wait_for("!!document.querySelector('.editor')?.shadowRoot?.querySelector('.cm-content')")
+            await look(page, "session")
+            for name in ("Variables", "Files"):
+                await page.wait_for(f"{PANEL}('{name}')")
+                await page.wait_for("document.querySelectorAll('.panel tbody tr, .panel .empty').length > 0")
+                await look(page, name.lower())
+    return found

@@ -1,0 +1,127 @@
+"""The console in Chromium: signing in, the list of sessions, a session as it runs."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from tests.browser.chromium import DEADLINE_SECONDS, Page, chromium
+from tests.running_service import RunningService
+
+PLOT = (
+    "import matplotlib.pyplot as plt\nplt.figure(figsize=(6, 2.5))\n"
+    "plt.plot([0, 1, 4, 9, 16], 'o-')\nplt.title('Squares')\nplt.show()"
+)
+TABLE = "import pandas as pd\npd.DataFrame({'city': ['Oslo', 'Bergen'], 'mm': [1.5, 22.25]})"
+EDITOR = "document.querySelector('.editor')?.shadowRoot?.querySelector('.cm-content')"
+FRAME_HEIGHT = "document.querySelector('iframe')?.offsetHeight"
+TOOLTIP = "document.querySelector('.editor')?.shadowRoot?.querySelector('.cm-tooltip-autocomplete')"
+PANEL = "(name => { const found = [...document.querySelectorAll('button')].find(b => b.innerText === name); \
+found?.click(); return !!found })"
+DROP = """
+(() => {
+  const dropped = new DataTransfer();
+  dropped.items.add(new File(['from a person'], 'dropped #1.txt'));
+  document.querySelector('.panel').dispatchEvent(new DragEvent('drop', {dataTransfer: dropped, bubbles: true}));
+})()
+"""
+SHOWN = "document.querySelector('.cells')?.innerText ?? ''"
+
+
+async def sign_in(page: Page, service: RunningService) -> None:
+    with service.client() as client:
+        await page.visit(service.url + client.create_console_link().link)
+    await page.wait_for("document.querySelector('h1')?.innerText === 'Sessions'")
+
+
+async def run(page: Page, code: str) -> None:
+    """Write it in the editor of the session's page and press Shift+Enter."""
+    await page.wait_for(f"!!{EDITOR}")
+    await page.evaluate(f"{EDITOR}.focus()")
+    await page.type(code)
+    await page.press("Enter", shift=True)
+
+
+def test_a_session_shows_its_variables_and_files(service: RunningService, tmp_path: Path) -> None:
+    asyncio.run(looks_into(service, tmp_path))
+
+
+async def looks_into(service: RunningService, directory: Path) -> None:
+    async with chromium(directory) as page:
+        with service.client() as client, client.session("python") as session:
+            session.run("import numpy as np\nsquares = np.arange(10_000).reshape(100, 100) ** 2\ncity = 'Oslo'")
+            session.run("import os\nos.mkdir('reports')\nopen('reports/rain <1>.csv', 'w').write('mm\\n22.25\\n')")
+            await sign_in(page, service)
+            await page.evaluate(f"location.hash = '#/sessions/{session.id}'")
+            await page.wait_for(f"{PANEL}('Variables')")
+            await page.wait_for("document.querySelector('.panel')?.innerText.includes('ndarray 100')")
+            session.run("later = 1")
+            await page.wait_for("document.querySelector('.panel').innerText.includes('later')")
+
+            await page.wait_for(f"{PANEL}('Files')")
+            await page.wait_for(f"{PANEL}('reports/')")
+            await page.wait_for("document.querySelector('.panel').innerText.includes('rain <1>.csv')")
+            await page.evaluate(DROP)
+            await page.wait_for("document.querySelector('.panel').innerText.includes('dropped #1.txt')")
+            assert session.run("open('reports/dropped #1.txt').read()").text == "'from a person'"
+            saved = {"behavior": "allow", "downloadPath": str(directory)}
+            await page.ask("Browser.setDownloadBehavior", **saved)
+            await page.wait_for(f"{PANEL}('rain <1>.csv')")
+            await wait_for_file(directory, "mm\n22.25\n")
+        assert page.of("Runtime.exceptionThrown") == []
+
+
+async def wait_for_file(directory: Path, content: str) -> None:
+    """Chromium chooses another name for one that has `<` in it."""
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while content not in [each.read_text() for each in directory.glob("rain*.csv")]:
+            await asyncio.sleep(0.05)
+
+
+def test_a_person_signs_in_looks_steps_in_and_signs_out(service: RunningService, tmp_path: Path) -> None:
+    asyncio.run(steps_in(service, tmp_path))
+
+
+async def steps_in(service: RunningService, directory: Path) -> None:
+    async with chromium(directory) as page:
+        with service.client() as client, client.session("python", name="rain in <Norway>", agent="analyst") as session:
+            session.run("print('\\x1b[31mred\\x1b[0m')\n1 + 41")
+            session.run(TABLE)
+            session.run("def half(n):\n    return 1 / n\n\nhalf(0)")
+            await sign_in(page, service)
+            assert await page.evaluate("location.hash") == ""
+            await page.wait_for("document.querySelector('tbody a')?.innerText === 'rain in <Norway>'")
+            await page.screenshot(directory / "sessions.png")
+            await page.evaluate("document.querySelector('tbody a').click()")
+            await page.wait_for(f"({SHOWN}).includes('ZeroDivisionError')")
+            await page.wait_for(f"({FRAME_HEIGHT} ?? 60) !== 60")  # the frame has said how high its table is
+
+            session.run(PLOT)
+            await page.wait_for("document.querySelector('.picture')?.naturalWidth > 300")
+
+            session.run("precipitation = 1")
+            await page.wait_for(f"!!{EDITOR}")
+            await page.evaluate(f"{EDITOR}.focus()")
+            await page.type("'🌧', preci")
+            await page.press("Space", control=True)
+            await page.wait_for(f"{TOOLTIP}?.innerText.includes('precipitation')")
+            await page.press("Enter")
+            await page.wait_for(f"{EDITOR}.innerText === \"'🌧', precipitation\"")
+            await page.press("Enter", shift=True)
+            await page.wait_for(f"({SHOWN}).includes(\"('🌧', 1)\")")
+
+            await run(page, "import time\nfor n in range(10_000):\n    print('step', n)\n    time.sleep(0.1)")
+            await page.wait_for(f"({SHOWN}).includes('step 3')")
+            await page.screenshot(directory / "session.png")
+            await page.evaluate(
+                "[...document.querySelectorAll('button')].find(b => b.innerText === 'Interrupt').click()"
+            )
+            await page.wait_for(f"({SHOWN}).includes('KeyboardInterrupt')")
+            assert session.run("n > 0").text == "True"
+        await page.wait_for("document.body.innerText.includes('This session ended')")
+        await page.evaluate("[...document.querySelectorAll('button')].find(b => b.innerText === 'Sign out').click()")
+        await page.wait_for("!!document.querySelector('#token')")
+        await page.screenshot(directory / "out.png")
+        problems = [each["entry"]["text"] for each in page.of("Log.entryAdded") if "401" not in each["entry"]["text"]]
+        assert problems == []
+        assert page.of("Runtime.exceptionThrown") == []

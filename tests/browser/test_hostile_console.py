@@ -1,0 +1,53 @@
+"""The console on a session whose code put out all that attacks browsers: nothing of it runs, loads or leads away."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+from tests.browser.canary import listening
+from tests.browser.chromium import chromium
+from tests.browser.test_console import sign_in
+from tests.browser.test_hostile_pages import PAYLOADS, WATCHED_SECONDS, options
+from tests.running_service import RunningService
+
+MEDIA_TYPES = ("text/html", "image/svg+xml", "image/png", "text/markdown", "application/javascript")
+ATTACK = """
+import json, sys
+payloads = json.loads({payloads!r})
+for payload in payloads:
+    for media_type in {media_types!r}:
+        display({{media_type: payload}}, raw=True)
+    print(payload)
+    print(payload, file=sys.stderr)
+raise type("".join(payloads[:5]).replace(chr(0), ""), (Exception,), {{}})("".join(payloads))
+"""
+FRAMES = "[...document.querySelectorAll('iframe')]"
+
+
+def test_nothing_of_it_acts(service: RunningService, tmp_path: Path) -> None:
+    asyncio.run(nothing_acts(service, tmp_path))
+
+
+async def nothing_acts(service: RunningService, directory: Path) -> None:
+    code = ATTACK.format(payloads=json.dumps(PAYLOADS), media_types=MEDIA_TYPES)
+    with listening() as canary, service.client() as client, client.session("python", name=PAYLOADS[0]) as session:
+        assert session.run(code).status == "error"
+        async with chromium(directory, options(canary)) as page:
+            await sign_in(page, service)
+            await page.evaluate(f"location.hash = '#/sessions/{session.id}'")
+            await page.wait_for(f"{FRAMES}.length === {len(PAYLOADS)}")
+            # Each frame has loaded and said how high its content is; some of that is empty.
+            await page.wait_for(f"{FRAMES}.filter(each => each.offsetHeight !== 60).length >= {len(PAYLOADS) - 5}")
+            for y in range(100, 1400, 100):
+                await page.ask("Input.dispatchMouseEvent", type="mouseMoved", x=200, y=y)
+                for kind in ("mousePressed", "mouseReleased"):
+                    await page.ask("Input.dispatchMouseEvent", type=kind, x=200, y=y, button="left", clickCount=1)
+            await asyncio.sleep(WATCHED_SECONDS)
+            assert canary.heard == []
+            assert [each for each in page.requests() if not each.startswith((service.url, "data:"))] == []
+            assert page.of("Page.javascriptDialogOpening") == page.of("Page.windowOpen") == []
+            assert page.of("Runtime.exceptionThrown") == []
+            assert await page.evaluate("document.querySelector('#app main') !== null && location.pathname") == "/"
+            assert await page.evaluate("document.scripts.length") == 1

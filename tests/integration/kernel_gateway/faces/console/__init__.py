@@ -1,0 +1,1 @@
+"""The console over HTTP: its documents, signing in, and what its cookie opens."""

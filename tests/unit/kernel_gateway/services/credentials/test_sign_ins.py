@@ -1,0 +1,128 @@
+"""Signing in to the console: by a token or a link, for as long as both the sign-in and the token count."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from kernel_gateway.errors import Unauthorized
+from kernel_gateway.identity.principal import Caller
+from kernel_gateway.services.credentials.authentication import Identity
+from kernel_gateway.services.credentials.sign_ins import LINK_SECONDS, MOST_SIGN_INS, SIGN_IN_SECONDS, SignIns
+from kernel_gateway.services.credentials.tokens import Tokens
+from kernel_gateway.storage.database import Database
+from tests.doubles.turned_clock import TurnedClock
+
+TOKEN = "the-token-of-the-first-administrator"
+
+
+class Scene:
+    """An administrator, a tenant with a token for looking, and who is signed in."""
+
+    def __init__(self, directory: Path) -> None:
+        self.clock = TurnedClock()
+        self.database = Database(f"sqlite:///{directory / 'database'}")
+        self.identity = Identity(self.database, self.clock.now)
+        self.tokens = Tokens(self.database, self.identity, self.clock)
+        self.sign_ins = SignIns(self.clock, self.identity)
+
+    async def open(self) -> Caller:
+        await self.database.open()
+        await self.identity.open(TOKEN, self.clock.now())
+        return await self.identity.authenticate(TOKEN)
+
+    def link(self, caller: Caller) -> str:
+        return self.sign_ins.create_link(caller).link.removeprefix("/#sign-in=")
+
+
+def play(directory: Path, act: Callable[[Scene, Caller], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        scene = Scene(directory)
+        try:
+            await act(scene, await scene.open())
+        finally:
+            await scene.database.aclose()
+
+    asyncio.run(whole())
+
+
+def test_a_link_signs_in_once_and_soon(tmp_path: Path) -> None:
+    async def act(scene: Scene, admin: Caller) -> None:
+        code = scene.link(admin)
+        with pytest.raises(Unauthorized):  # it is no sign-in itself
+            await scene.sign_ins.authenticate(code)
+        signed_in = await scene.sign_ins.use_link(code)
+        scene.clock.advance(LINK_SECONDS + 1)
+        caller = await scene.sign_ins.authenticate(signed_in.secret)
+        assert caller.principal == admin.principal
+        assert caller.expires == scene.clock.now() - LINK_SECONDS - 1 + SIGN_IN_SECONDS
+        with pytest.raises(Unauthorized):
+            await scene.sign_ins.use_link(code)
+        with pytest.raises(Unauthorized):  # and a sign-in is no link
+            await scene.sign_ins.use_link(signed_in.secret)
+        late = scene.link(admin)
+        scene.clock.advance(LINK_SECONDS + 1)
+        with pytest.raises(Unauthorized):
+            await scene.sign_ins.use_link(late)
+
+    play(tmp_path, act)
+
+
+def test_a_sign_in_ends_by_time_by_signing_out_and_with_its_token(tmp_path: Path) -> None:
+    async def act(scene: Scene, admin: Caller) -> None:
+        made = await scene.tokens.create(admin.principal, "ada", scope="read", ttl_seconds=2 * SIGN_IN_SECONDS)
+        secrets = [(await scene.sign_ins.use_token(made.token or "")).secret for _ in range(3)]
+        caller = await scene.sign_ins.authenticate(secrets[0])
+        assert (caller.principal.name, caller.scope, caller.principal.admin) == ("ada", "read", False)
+        assert caller.expires == scene.clock.now() + SIGN_IN_SECONDS
+        scene.sign_ins.sign_out(secrets[0])
+        with pytest.raises(Unauthorized):
+            await scene.sign_ins.authenticate(secrets[0])
+        await scene.sign_ins.authenticate(secrets[1])
+        await scene.tokens.revoke(admin.principal, made.id)
+        with pytest.raises(Unauthorized):
+            await scene.sign_ins.authenticate(secrets[1])
+        own = await scene.sign_ins.use_token(TOKEN)
+        scene.clock.advance(SIGN_IN_SECONDS + 1)
+        with pytest.raises(Unauthorized):
+            await scene.sign_ins.authenticate(own.secret)
+
+    play(tmp_path, act)
+
+
+def test_a_token_that_ends_sooner_ends_its_sign_in(tmp_path: Path) -> None:
+    async def act(scene: Scene, admin: Caller) -> None:
+        made = await scene.tokens.create(admin.principal, "ada", ttl_seconds=60)
+        signed_in = await scene.sign_ins.use_token(made.token or "")
+        assert signed_in.caller.expires == scene.clock.now() + 60
+        scene.clock.advance(61)
+        with pytest.raises(Unauthorized):
+            await scene.sign_ins.authenticate(signed_in.secret)
+
+    play(tmp_path, act)
+
+
+def test_the_oldest_sign_ins_of_a_token_go_and_nobody_elses(tmp_path: Path) -> None:
+    async def act(scene: Scene, admin: Caller) -> None:
+        made = await scene.tokens.create(admin.principal, "ada")
+        other = await scene.sign_ins.use_token(made.token or "")
+        secrets = [(await scene.sign_ins.use_token(TOKEN)).secret for _ in range(MOST_SIGN_INS + 1)]
+        with pytest.raises(Unauthorized):
+            await scene.sign_ins.authenticate(secrets[0])
+        await scene.sign_ins.authenticate(secrets[1])
+        await scene.sign_ins.authenticate(other.secret)
+
+    play(tmp_path, act)
+
+
+@pytest.mark.parametrize("nonsense", ["", "x", "sandcell_" + "x" * 43, "\udcff"])
+def test_nonsense_signs_nobody_in(tmp_path: Path, nonsense: str) -> None:
+    async def act(scene: Scene, _admin: Caller) -> None:
+        for ask in (scene.sign_ins.use_link, scene.sign_ins.use_token, scene.sign_ins.authenticate):
+            with pytest.raises(Unauthorized):
+                await ask(nonsense)
+
+    play(tmp_path, act)
