@@ -55,6 +55,7 @@ from kernel_gateway.services.executions.views import Start, Views
 from kernel_gateway.services.mirroring.deliveries import Deliveries
 from kernel_gateway.services.mirroring.durable_changes import DurableChanges
 from kernel_gateway.services.mirroring.mirrors import Mirrors, keep_account
+from kernel_gateway.services.mirroring.snapshots import Snapshots
 from kernel_gateway.services.mirroring.spool import Spool
 from kernel_gateway.services.mirroring.workspace_ledger import WorkspaceLedger
 from kernel_gateway.services.pools.pools import Pools
@@ -67,6 +68,8 @@ from kernel_gateway.services.results.kept_outputs import KeptOutputs
 from kernel_gateway.services.results.redaction import Redaction
 from kernel_gateway.services.sessions.builder import SandboxBuilder, SessionBuilder
 from kernel_gateway.services.sessions.contexts import Contexts
+from kernel_gateway.services.sessions.hibernating.hibernation import Hibernation
+from kernel_gateway.services.sessions.hibernating.waking import Waking
 from kernel_gateway.services.sessions.idle_memory import IdleMemory
 from kernel_gateway.services.sessions.lifecycle import Lifecycle
 from kernel_gateway.services.sessions.notebooks import Notebooks
@@ -220,7 +223,7 @@ class Services:
             launcher=self.launcher,
             background=self.background,
             installed=installed,
-            count_sessions=lambda: len(self.registry),
+            count_sessions=lambda: sum(not live.hibernated for live in self.registry),
             memory_room=self._memory_room,
         )
         self.environments = Environments(
@@ -356,6 +359,9 @@ class Services:
 
     def _build_session_builder(self) -> None:
         """What puts one live session together."""
+        snapshots = Snapshots(self.mirrors, self.settings.state_path / "snapshots", self._disk_room.require)
+        self.waking = Waking(self.settings, self.clock, self.database, snapshots, self.record, self.background)
+        self.hibernation = Hibernation(self.waking, self.environments, self.readiness, self.registry)
         sandboxes = SandboxBuilder(
             settings=self.settings,
             runtime=self.runtime,
@@ -368,6 +374,7 @@ class Services:
             memory_room=self._memory_room,
             background=self.background,
             packages=self.packages,
+            waking=self.waking,
         )
         self._builder = SessionBuilder(
             settings=self.settings,
@@ -432,6 +439,7 @@ class Services:
             registry=self.registry,
             notebooks=self.notebooks,
             forget_uploads=self.uploads.forget_session,
+            hibernate=self.hibernation.begin,
         )
         self.sessions = Sessions(
             settings=self.settings,
@@ -608,6 +616,7 @@ class Services:
             staged_uploads=self._staged_uploads,
             uploads=self.uploads,
             registry=self.registry,
+            waking=self.waking,
         )
         self.upkeep = Reconciler(
             settings=self.settings,
@@ -648,6 +657,7 @@ class Services:
         await self.upkeep.adopt()
         self.background.spawn(self.upkeep.run(), "upkeep")
         self.background.spawn(self.idle_memory.run(), "idle memory")
+        self.background.spawn(self.hibernation.run(), "hibernation")
         self.background.spawn(self.pools.run(), "pools")
         self.background.spawn(self.layer_builds.run(), "images with added packages")
 

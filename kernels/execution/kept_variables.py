@@ -6,7 +6,7 @@ is a report whose form is all that is believed.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 
@@ -22,6 +22,7 @@ RESTORE_SECONDS: Final = 50.0
 """After how long nothing more is begun to be restored."""
 RESTORED_SECONDS: Final = 60.0
 
+_AnyReply = TypeVar("_AnyReply", "_Reply", "_KeepReply")
 _Text = Annotated[str, msgspec.Meta(max_length=1_000)]
 
 
@@ -33,6 +34,14 @@ class RestoredVariable(msgspec.Struct):
     why: _Text = ""
 
 
+class KeptVariable(msgspec.Struct):
+    """A name of this kernel, and whether it is written down; `why` not."""
+
+    name: _Text
+    outcome: Literal["kept", "lost"]
+    why: _Text = ""
+
+
 class _Reply(msgspec.Struct):
     status: str = ""
     evalue: _Text = ""
@@ -41,26 +50,31 @@ class _Reply(msgspec.Struct):
     )
 
 
-_decode: Final = msgspec.json.Decoder(_Reply).decode
+class _KeepReply(msgspec.Struct):
+    status: str = ""
+    evalue: _Text = ""
+    variables: Annotated[list[KeptVariable], msgspec.Meta(max_length=MOST_VARIABLES)] = msgspec.field(
+        default_factory=list
+    )
 
 
-async def keep(hub: Hub, most_bytes: int) -> None:
+async def keep(hub: Hub, most_bytes: int, seconds: float = KEEP_SECONDS) -> list[KeptVariable]:
     """Have the kernel write its variables down; raises `DeadlineExceeded`, `SandboxFailed`, or a failed hub's error."""
-    content = {"do": "keep", "bytes": most_bytes, "seconds": KEEP_SECONDS}
-    await _ask(hub, content, ANSWER_SECONDS)
+    content = {"do": "keep", "bytes": most_bytes, "seconds": seconds}
+    return (await _ask(hub, content, seconds - KEEP_SECONDS + ANSWER_SECONDS, _KeepReply)).variables
 
 
 async def restore(hub: Hub) -> list[RestoredVariable]:
     """Have a new kernel take up what the one before wrote down; raises as `keep` does."""
-    return (await _ask(hub, {"do": "restore", "seconds": RESTORE_SECONDS}, RESTORED_SECONDS)).variables
+    return (await _ask(hub, {"do": "restore", "seconds": RESTORE_SECONDS}, RESTORED_SECONDS, _Reply)).variables
 
 
-async def _ask(hub: Hub, content: dict[str, Any], seconds: float) -> _Reply:
+async def _ask(hub: Hub, content: dict[str, Any], seconds: float, kind: type[_AnyReply]) -> _AnyReply:
     message = await hub.request("shell", "sandcell_kept_request", content, deadline_seconds=seconds)
     if len(message.content_json) > MOST_ANSWER_BYTES:
         raise SandboxFailed("the kernel's answer about kept variables is longer than any may be")
     try:
-        reply = _decode(message.content_json)
+        reply = msgspec.json.decode(message.content_json, type=kind)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         raise SandboxFailed("the kernel's answer about kept variables makes no sense") from None
     if reply.status != "ok":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
@@ -18,6 +18,7 @@ from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.environments.egress import Find
 from kernel_gateway.services.results.jobs import Job
+from kernel_gateway.storage.hibernations import HibernationRow
 from kernels.errors import DeadlineExceeded, Death, KernelsError
 from kernels.execution import kept_variables
 from kernels.languages import PYTHON
@@ -31,6 +32,8 @@ log = structlog.get_logger(__name__)
 
 IDLE_SECONDS: Final = 1.0
 """After the last code has ended: callers that come back at once are not held up."""
+NO_GENERATION: Final = -1
+"""Of what no kernel of this sandbox has kept."""
 MOST_TOLD: Final = 100
 """Variables in a report, those that are lost first."""
 NAMES_IN_A_NOTE: Final = 10
@@ -55,17 +58,34 @@ class _Kept:
         return self.kernel is kernel and self.generation == generation
 
 
+class KeptElsewhere(Protocol):
+    """Variables of sessions that gave up their sandbox: `hibernating/waking.py` has them in the store."""
+
+    async def lay(self, live: LiveSession, kernel: SandboxedKernel) -> None:
+        """Have the kernel's sandbox hold them; raises our errors."""
+
+    async def spend(self, live: LiveSession, snapshot: HibernationRow) -> None:
+        """They need not be kept any more; raises our errors."""
+
+
 class SessionVariables:
     """Of one session. `note` writes a note into its notebook; it and `note_end` return at once."""
 
     def __init__(
-        self, live: LiveSession, *, find_environment: Find, background: Background, note: Callable[[str], None]
+        self,
+        live: LiveSession,
+        *,
+        find_environment: Find,
+        background: Background,
+        elsewhere: KeptElsewhere,
+        note: Callable[[str], None],
     ) -> None:
         self.restored: Restored | None = None
         """What the present kernel has of the one before; None of one that began blank."""
         self._live = live
         self._find_environment = find_environment
         self._background = background
+        self._elsewhere = elsewhere
         self._note = note
         self._kernel: SandboxedKernel | None = None
         """By whose environment the next is known."""
@@ -74,6 +94,7 @@ class SessionVariables:
         """Of its memory that it may hold while it keeps variables, which takes some; 0: any."""
         self._kept: _Kept | None = None
         self._keeping: asyncio.Task[None] | None = None
+        self._restoring = asyncio.Lock()
         self._asked = False
         """Whether the kernel has been asked to keep them and has not answered."""
 
@@ -110,10 +131,36 @@ class SessionVariables:
         """The kernel was replaced; one that was restarted on request leaves nothing to the next."""
         self.restored = None
         if death is None or death.cause == "restart":
-            self._kept = None
+            self.forget()
 
     async def restore(self, kernel: SandboxedKernel) -> None:
-        """Called before code runs: give a kernel what the one before it left, and say what became of it."""
+        """Called before code runs: give a kernel what the one before it left, and say what became of it.
+
+        What the store has for it comes first, and is let go of once it was tried. Raises our errors.
+        """
+        async with self._restoring:
+            snapshot = self._live.snapshot
+            if snapshot is None or kernel.hub is None:
+                return await self._restore(kernel)
+            await self._elsewhere.lay(self._live, kernel)
+            laid = self._kept = _Kept(kernel, NO_GENERATION, snapshot.since, snapshot.executions)
+            await self._restore(kernel)
+            if self._kept is not laid:
+                await self._elsewhere.spend(self._live, snapshot)
+            return None
+
+    def forget(self) -> None:
+        """The next kernel is to be blank, as somebody has asked for."""
+        self._kept = None
+        snapshot, self._live.snapshot = self._live.snapshot, None
+        if snapshot is not None:
+            self._background.spawn(self._elsewhere.spend(self._live, snapshot), f"variables of {self._live.id}")
+
+    def leave(self) -> None:
+        """The session has no kernel any more: what it had of an earlier one is told no longer."""
+        self._kept = self._kernel = self.restored = None
+
+    async def _restore(self, kernel: SandboxedKernel) -> None:
         kept, hub = self._kept, kernel.hub
         if kept is None or hub is None or kept.is_in(kernel, hub.generation):
             return

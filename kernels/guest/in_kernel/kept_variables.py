@@ -117,7 +117,11 @@ class KeptVariables:
             self._clean(self._load() if self._rows is None else self._rows)  # what was kept before stays
             raise
         refused = sum("why" in each for each in rows.values())
-        return {"status": "ok", "kept": len(rows) - refused, "refused": refused}
+        told = [
+            {"name": name[:LONGEST_NAME], "outcome": "lost" if "why" in row else "kept", "why": row.get("why", "")}
+            for name, row in rows.items()
+        ]
+        return {"status": "ok", "kept": len(rows) - refused, "refused": refused, "variables": told}
 
     def _write_all(self, names: dict[str, Any], hidden: Any, most_bytes: int, until: float) -> dict[str, Row]:
         old, rows = self._rows or {}, dict[str, Row]()
