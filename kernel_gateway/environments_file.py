@@ -48,6 +48,7 @@ KEYS = (
     *("image", "description", "runtime", "memory_mb", "storage_mb", "pids", "vcpus"),
     *("network", "allow", "role", "index_url", "keep_packages", "packages", "apt", "figures", "warm"),
     *("memory_warn_percent", "memory_guard_percent", "keep_variables", "keep_variables_mb"),
+    "hibernate_seconds",
 )
 FIGURES = ("files", "blocks")
 KEEP_VARIABLES: tuple[str, ...] = get_args(KeepVariables)
@@ -87,6 +88,7 @@ class Declared:
     memory_levels: MemoryLevels = field(default_factory=MemoryLevels)
     keep_variables: str = "off"
     keep_variables_mb: int = 100
+    hibernate_seconds: int | None = None
 
     @property
     def is_layer(self) -> bool:
@@ -231,6 +233,7 @@ def _make_environment(one: Declared, image: Environment) -> Environment:
         memory_levels=one.memory_levels,
         keep_variables=one.keep_variables,
         keep_variables_mb=one.keep_variables_mb,
+        hibernate_seconds=one.hibernate_seconds,
     )
 
 
@@ -359,6 +362,7 @@ def _read_environment(name: str, values: Any, settings: Settings, source: str, p
         ),
         keep_variables=one.take_one_of("keep_variables", KEEP_VARIABLES, KEEP_VARIABLES[0]),
         keep_variables_mb=one.take_count("keep_variables_mb", 1, MOST_KEPT_MB) if "keep_variables_mb" in one else 100,
+        hibernate_seconds=one.take_count("hibernate_seconds", 0, 1_209_600) if "hibernate_seconds" in one else None,
     )
 
 

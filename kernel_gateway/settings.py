@@ -238,6 +238,14 @@ class Settings:
     )
     session_timeout_max_seconds: int = setting(TWO_WEEKS, "longest time-to-live one may ask for", low=1, high=TWO_WEEKS)
     idle_timeout_seconds: int = setting(900, "a session's idle timeout when none is asked for", low=1, high=TWO_WEEKS)
+    hibernate_seconds: int = setting(
+        0, "idle time after which a session gives up its sandbox until its next use; 0: never", low=0, high=TWO_WEEKS
+    )
+    state_ttl_seconds: int = setting(TWO_WEEKS, "how long a hibernated session is kept", low=1, high=TWO_WEEKS)
+    hibernated_sessions: int = setting(100, "hibernated sessions that one principal may have", low=0, high=1_000_000)
+    hibernated_mb: int = setting(
+        10_240, "what the variables of one principal's hibernated sessions may take in the store", low=0, high=10**9
+    )
 
     memory_mb: int = setting(
         2_048, "memory of a sandbox; vCPUs are memory / 1,769 MB unless declared", low=1_769, high=10_240

@@ -121,7 +121,8 @@ class Environment:
     image sets in the environment of its programs. `figures` says how plots are shown to programs that take text: as
     `files` or as image `blocks`. `pool` says how many sandboxes are started before a session asks for one.
     `memory_levels` say what happens before memory runs out. With `keep_variables` `on_idle` or `each` variables
-    outlive a kernel that dies, as far as they need no more than `keep_variables_mb`.
+    outlive a kernel that dies, as far as they need no more than `keep_variables_mb`. A session gives up its sandbox
+    after `hibernate_seconds` without use, 0 for never; None: as the service has it.
     """
 
     name: str
@@ -142,3 +143,4 @@ class Environment:
     memory_levels: MemoryLevels = MemoryLevels()
     keep_variables: str = "off"
     keep_variables_mb: int = 100
+    hibernate_seconds: int | None = None

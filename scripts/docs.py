@@ -44,7 +44,14 @@ PACKAGES = ("kernel_gateway", "kernels", "workspace_sync", "client/sandcell")
 BOUNDS = REPOSITORY / "docs" / "bounds.toml"
 BOUND_NAME = re.compile(r"(^|_)(BYTES|MAX|MOST|KEPT|LONGEST|THREADS|CHUNKS?)(_|$)")
 BOUND_SETTINGS = (
-    *("live_sessions", "sessions_per_principal", "starts_at_once", "queue_length"),
+    *(
+        "live_sessions",
+        "hibernated_sessions",
+        "hibernated_mb",
+        "sessions_per_principal",
+        "starts_at_once",
+        "queue_length",
+    ),
     *("pool_starts_at_once", "pool_memory_mb"),
     *("connections", "connections_per_address", "invocations_per_second", "requests_per_second"),
     "failed_authentications_per_second",

@@ -169,6 +169,16 @@ class AsyncSession:
         self.info = await self.client.restart(self.id)
         return self.info
 
+    async def hibernate(self) -> sessions.Session:
+        """Give up its memory until its next use; `info.hibernated` says what is kept."""
+        self.info = await self.client.hibernate(self.id)
+        return self.info
+
+    async def resume(self) -> sessions.Session:
+        """Wake it, as its next use does; `info.restored` says which variables came back."""
+        self.info = await self.client.resume(self.id)
+        return self.info
+
     async def files(self, path: str = "", *, recursive: bool = False) -> list[FileEntry]:
         """The files below a directory of the workspace, with those of its directories if `recursive`."""
         return await self.client.files(self.id, path, recursive=recursive)

@@ -159,6 +159,16 @@ class Session:
         self.info = self.client.restart(self.id)
         return self.info
 
+    def hibernate(self) -> sessions.Session:
+        """Give up its memory until its next use; `info.hibernated` says what is kept."""
+        self.info = self.client.hibernate(self.id)
+        return self.info
+
+    def resume(self) -> sessions.Session:
+        """Wake it, as its next use does; `info.restored` says which variables came back."""
+        self.info = self.client.resume(self.id)
+        return self.info
+
     def files(self, path: str = "", *, recursive: bool = False) -> list[FileEntry]:
         """The files below a directory of the workspace, with those of its directories if `recursive`."""
         return self.client.files(self.id, path, recursive=recursive)

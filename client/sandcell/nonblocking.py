@@ -261,6 +261,8 @@ class AsyncClient:
     stop_session = _method(o.stop_session)
     interrupt = _method(o.interrupt)
     restart = _method(o.restart)
+    hibernate = _method(o.hibernate)
+    resume = _method(o.resume)
     run = _method(o.run)
     submit = _method(o.submit)
     wait = _method(o.wait)

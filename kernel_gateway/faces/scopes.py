@@ -45,6 +45,7 @@ REST: Final[Table] = {
     ),
     "run": (
         *("POST /v1/sessions", f"DELETE {S}", f"POST {S}/interrupt", f"POST {S}/restart", f"POST {S}/executions"),
+        *(f"POST {S}/hibernate", f"POST {S}/resume"),
         *(f"POST {S}/executions/{{execution_id}}/interrupt", f"POST {S}/commands", f"DELETE {S}/tasks/{{task_id}}"),
         *(f"PUT {S}/files/{{path}}", f"DELETE {S}/files/{{path}}"),
         *(f"POST {owner}/uploads{rest}" for owner in (S, W) for rest in ("", "/{upload_id}/complete")),

@@ -22,12 +22,15 @@ from kernel_gateway.services.results.jobs import Job
 from kernel_gateway.services.results.outcomes import death_outcome
 from kernel_gateway.services.results.redaction import Redaction
 from kernel_gateway.services.sessions.builder import SessionBuilder
+from kernel_gateway.services.sessions.hibernating.waking import HIBERNATED
 from kernel_gateway.services.sessions.lifecycle import Lifecycle
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.settings import Settings
-from kernel_gateway.storage import executions, sessions
+from kernel_gateway.storage import executions, hibernations, sessions
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
+from kernel_gateway.storage.hibernations import HibernationRow
+from kernel_gateway.storage.sessions import SessionRow
 from kernels.errors import Death, KernelDied, KernelsError
 from kernels.languages import PYTHON
 from kernels.sandbox import SandboxInfo, SandboxRuntime
@@ -72,10 +75,12 @@ class Adoption:
 
     async def run(self) -> tuple[SandboxInfo, ...]:
         """Take up every READY session; gives the sandboxes that were found on the host."""
-        rows = await self._database.run(sessions.list_live)
+        rows, snapshots = await self._database.run(_load)
         infos = {info.sandbox_id: info for info in await self._runtime.list()}
         # All are registered before the first is adopted: none of their sandboxes may pass for an orphan.
         built = [(self._builder.build(row), infos.get(row.sandbox_id)) for row in rows]
+        for live, _ in built:
+            live.snapshot = snapshots.get(live.id)
         # An error of the database ends them all, and the start: no session may be served half taken up.
         async with asyncio.TaskGroup() as group:
             for live, info in built:
@@ -89,7 +94,7 @@ class Adoption:
         death = await self._adopt_sandbox(live, info)
         if death is not None:
             live.sandbox.require_new(death)
-            if info is not None and info.workspace_ready:
+            if info is not None and info.workspace_ready and not live.hibernated:
                 # Spawned before this coroutine waits again, so that it gets the sandbox's lock before any caller can
                 # ask for a new sandbox: that one would restore the files without those of the dead one.
                 self._background.spawn(live.sandbox.recover_files(info), f"recover files of {live.id}")
@@ -107,9 +112,12 @@ class Adoption:
     async def _adopt_sandbox(self, live: LiveSession, info: SandboxInfo | None) -> Death | None:
         """None when the session goes on in its sandbox; else why it needs a new one."""
         if info is None:
-            return VANISHED
+            return HIBERNATED if live.hibernated else VANISHED
         try:
             async with self._adopting:
+                if live.hibernated:  # all of it was in the store before its row said so
+                    await self._runtime.destroy(info.sandbox_id)
+                    return HIBERNATED
                 if not info.workspace_ready:
                     # The store has the whole workspace and this sandbox a part of it: nothing of it may be saved.
                     await self._runtime.destroy(info.sandbox_id)
@@ -165,6 +173,12 @@ class Adoption:
             executions.add_note(connection, note)
 
         await self._database.run(store)
+
+
+def _load(connection: Connection) -> tuple[list[SessionRow], dict[str, HibernationRow]]:
+    """The sessions that have not ended, and what the store has of their variables."""
+    hibernations.spend_begun(connection)
+    return sessions.list_live(connection), hibernations.list_kept(connection)
 
 
 async def _start_again(live: LiveSession) -> None:

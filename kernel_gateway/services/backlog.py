@@ -9,6 +9,7 @@ import structlog
 
 from kernel_gateway.services.mirroring.spool import Spool
 from kernel_gateway.services.results.kept_outputs import KeptOutputs
+from kernel_gateway.services.sessions.hibernating.waking import Waking
 from kernel_gateway.services.sessions.notebooks import Notebooks
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.workspaces.removals import WorkspaceRemovals
@@ -33,6 +34,7 @@ class Backlog:
         staged_uploads: StagedUploads,
         uploads: Uploads,
         registry: Registry,
+        waking: Waking,
     ) -> None:
         self._kept_outputs = kept_outputs
         self._spool = spool
@@ -42,6 +44,7 @@ class Backlog:
         self._staged_uploads = staged_uploads
         self._uploads = uploads
         self._registry = registry
+        self._waking = waking
 
     def take_up(self) -> None:
         """Finish what an earlier process left half done, and learn what waits."""
@@ -58,6 +61,7 @@ class Backlog:
             self._deliver_spooled,
             self._notebooks.save_stale,
             self._removals.finish_all,
+            self._waking.remove_spent,
             self._retention.sweep,
         ):
             try:

@@ -1,34 +1,19 @@
-"""All services of one gateway, put together, opened and closed."""
+"""All services of one gateway, put together, opened and closed. What they stand on is in `foundation.py`."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from pathlib import Path
-
-import structlog
 
 from kernel_gateway.egress.resolver import Resolve, system_resolve
 from kernel_gateway.egress.session_egress import S3Backends
 from kernel_gateway.environments_file import DeclaredRole
 from kernel_gateway.errors import GatewayError
-from kernel_gateway.redact_patterns import Patterns
 from kernel_gateway.services.administration.oversight import Oversight
 from kernel_gateway.services.administration.principals import Principals
-from kernel_gateway.services.admission.body_room import BodyRoom
-from kernel_gateway.services.admission.dead_sandboxes import DeadSandboxes
-from kernel_gateway.services.admission.disk_room import DiskRoom
-from kernel_gateway.services.admission.fair_shares import FairShares
-from kernel_gateway.services.admission.memory_room import MemoryRoom
-from kernel_gateway.services.admission.open_calls import OpenCalls
-from kernel_gateway.services.admission.rates import Limits
-from kernel_gateway.services.admission.readiness import Readiness
-from kernel_gateway.services.admission.utility_sandboxes import UtilitySandboxes
 from kernel_gateway.services.adoption import Adoption
 from kernel_gateway.services.attach.attach_tokens import AttachTokens
 from kernel_gateway.services.attach.attachments import Attachments
-from kernel_gateway.services.audit.log import Audit
-from kernel_gateway.services.background import Background
 from kernel_gateway.services.backlog import Backlog
 from kernel_gateway.services.clock import Clock, SystemClock
 from kernel_gateway.services.credentials.access_keys import AccessKeys
@@ -40,14 +25,7 @@ from kernel_gateway.services.credentials.tokens import Tokens
 from kernel_gateway.services.datasets.copies import DatasetCopies
 from kernel_gateway.services.datasets.datasets import Datasets
 from kernel_gateway.services.datasets.sandbox import DatasetSandbox
-from kernel_gateway.services.environments.agents import Agents
-from kernel_gateway.services.environments.egress import Egress
-from kernel_gateway.services.environments.environments import Environments
-from kernel_gateway.services.environments.images import Images
-from kernel_gateway.services.environments.kernelspecs import Kernelspecs
-from kernel_gateway.services.environments.layer_builds import LayerBuilds
-from kernel_gateway.services.environments.layer_sandbox import Layering, LayerSandbox, NoLayering
-from kernel_gateway.services.environments.packages import Packages
+from kernel_gateway.services.environments.layer_sandbox import Layering, NoLayering
 from kernel_gateway.services.executions.commands import Commands, Tasks
 from kernel_gateway.services.executions.executions import Executions
 from kernel_gateway.services.executions.inspection import Inspection
@@ -55,29 +33,20 @@ from kernel_gateway.services.executions.leases import Leases
 from kernel_gateway.services.executions.outputs import Outputs
 from kernel_gateway.services.executions.programs import Programs
 from kernel_gateway.services.executions.views import Start, Views
-from kernel_gateway.services.mirroring.deliveries import Deliveries
-from kernel_gateway.services.mirroring.durable_changes import DurableChanges
-from kernel_gateway.services.mirroring.mirrors import Mirrors, keep_account
-from kernel_gateway.services.mirroring.spool import Spool
-from kernel_gateway.services.mirroring.workspace_ledger import WorkspaceLedger
-from kernel_gateway.services.pools.pools import Pools
+from kernel_gateway.services.foundation import Foundation
+from kernel_gateway.services.mirroring.snapshots import Snapshots
 from kernel_gateway.services.reconciler import Reconciler
-from kernel_gateway.services.records.record import Record
 from kernel_gateway.services.replays.forks import Forks
 from kernel_gateway.services.replays.replays import Replays
 from kernel_gateway.services.replays.stage import ReplayServices
-from kernel_gateway.services.results.jobs import FinishedJobs
-from kernel_gateway.services.results.kept_outputs import KeptOutputs
-from kernel_gateway.services.results.redaction import Redaction
 from kernel_gateway.services.sessions.builder import SandboxBuilder, SessionBuilder
 from kernel_gateway.services.sessions.contexts import Contexts
-from kernel_gateway.services.sessions.idle_memory import IdleMemory
+from kernel_gateway.services.sessions.hibernating.hibernation import Hibernation
+from kernel_gateway.services.sessions.hibernating.waking import Waking
 from kernel_gateway.services.sessions.lifecycle import Lifecycle
 from kernel_gateway.services.sessions.notebooks import Notebooks
-from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.sessions.sessions import Sessions
 from kernel_gateway.services.shutdown import Shutdown
-from kernel_gateway.services.workspaces.access import WorkspaceAccess
 from kernel_gateway.services.workspaces.file_copies import FileCopies
 from kernel_gateway.services.workspaces.files import Files
 from kernel_gateway.services.workspaces.links import WorkspaceLinks
@@ -87,23 +56,14 @@ from kernel_gateway.services.workspaces.sandbox_files import SandboxFiles
 from kernel_gateway.services.workspaces.staged_uploads import StagedUploads
 from kernel_gateway.services.workspaces.uploads import Uploads
 from kernel_gateway.services.workspaces.watches import Watches
-from kernel_gateway.services.workspaces.workspace_copies import WorkspaceCopies
 from kernel_gateway.services.workspaces.workspaces import Workspaces
 from kernel_gateway.settings import Settings
-from kernel_gateway.storage.database import Database
 from kernels.environment import Environment
-from kernels.execution.outputs import OutputCaps
-from kernels.host_memory import HostMemory
-from kernels.images import added_packages
 from kernels.sandbox import SandboxRuntime
-from kernels.sandboxed.kernel_launcher import KernelLauncher
-from kernels.sandboxed.kernel_limits import KernelLimits
 from workspace_sync import ObjectStore
 
-log = structlog.get_logger(__name__)
 
-
-class Services:
+class Services(Foundation):
     """What faces call. `first_token` is the administrator's token when this start made one: print it once.
 
     Read from top to bottom: each service stands on those above it and takes them as plain arguments. Nothing runs
@@ -124,22 +84,21 @@ class Services:
         view: Start | None,
         layering: Layering | None,
     ) -> None:
-        self.settings = settings
-        self.clock = clock
+        super().__init__(
+            settings,
+            store=store,
+            installed=installed,
+            roles=roles,
+            runtime=runtime,
+            clock=clock,
+            resolve=resolve,
+            signer=signer,
+            layering=layering or NoLayering(),
+        )
         self.first_token: str | None = None
-        self.database = Database(settings.database_url)
-        self.background = Background()
-        self.runtime = runtime
-        self.launcher = KernelLauncher(runtime, kernel_limits(settings))
-        self._build_admission()
-        self._build_environments(installed, roles, resolve, signer)
-        self._build_mirroring(store)
-        self._build_records()
-        self._build_workspace_access()
         self._build_workspaces()
         self._build_removals()
         self._build_session_builder()
-        self._build_layers(installed, layering or NoLayering())
         self._build_sessions()
         self._build_executions()
         self._build_attachments()
@@ -188,109 +147,6 @@ class Services:
             await services._close()
             raise
         return services
-
-    def _build_admission(self) -> None:
-        """What is scarce, and whether there is any."""
-        settings = self.settings
-        self.readiness = Readiness()
-        self.limits = Limits.of(settings)
-        self.open_calls = OpenCalls(self.clock.now)
-        self.utility_sandboxes, self.dead_sandboxes = UtilitySandboxes(self.runtime), DeadSandboxes(self.runtime)
-        self._disk_room = DiskRoom(settings.data_dir, settings.disk_reserve_bytes)
-        self.body_room = BodyRoom(settings, self._disk_room.require)
-        self._host_memory = HostMemory()
-        self._memory_room = MemoryRoom(
-            settings.memory_reserve_bytes,
-            self._host_memory.available_bytes,
-            relieve=self._relieve_memory,
-            held=lambda: self.idle_memory.held(),  # noqa: PLW0108 - which is made later
-        )
-        self._starting = FairShares(
-            "a sandbox to be started", settings.starts_at_once, most_waiting=settings.own_sessions
-        )
-
-    def _build_environments(
-        self,
-        installed: Callable[[], dict[str, Environment]],
-        roles: Sequence[DeclaredRole],
-        resolve: Resolve,
-        signer: S3Backends | None,
-    ) -> None:
-        """Where code runs and what it reaches, and the audit of both."""
-        self.audit = Audit(self.database, self.clock, self.settings)
-        self.pools = Pools(
-            settings=self.settings,
-            clock=self.clock,
-            runtime=self.runtime,
-            launcher=self.launcher,
-            background=self.background,
-            installed=installed,
-            count_sessions=lambda: len(self.registry) + self.dead_sandboxes.count(),
-            memory_room=self._memory_room,
-        )
-        self.environments = Environments(
-            installed,
-            self.settings,
-            self.database,
-            self.clock,
-            roles,
-            describe_pool=self.pools.describe,
-            find_layer=self._find_layer,
-            # Of what is made later, of what stands on environments.
-            read_log=lambda environment_id: self.layer_builds.read_log(environment_id),  # noqa: PLW0108
-            on_made=lambda row: self.layer_builds.start(row),  # noqa: PLW0108
-            on_deleted=lambda row: self.layer_builds.stop(row),  # noqa: PLW0108
-        )
-        self.packages = Packages(self.environments)
-        self.kernelspecs = Kernelspecs(self.environments)
-        self.images = Images(installed, self.database, self.environments, self.packages, self._find_layer)
-        self.agents = Agents(self.environments, self.database, self.clock, self.settings)
-        self._egress = Egress(self.settings, self.runtime.listen, self.audit, resolve=resolve, signer=signer)
-
-    def _build_mirroring(self, store: ObjectStore) -> None:
-        """The ways of files to the store."""
-        settings = self.settings
-        self.durable_changes = DurableChanges()
-        self.ledger = WorkspaceLedger(self.database, self.clock)
-        keep_account(store, self.ledger.note_counts)
-        self.mirrors = Mirrors(
-            store, settings.transfer_threads, self.runtime.open_beneath, settings.restore_deadline_seconds
-        )
-        deliveries = Deliveries(self.database, self.clock)
-        self.spool = Spool(settings.state_path / "spool", self.mirrors, deliveries.record)
-
-    def _build_records(self) -> None:
-        """What one execution gives, and the record of all of them."""
-        settings = self.settings
-        self.redaction = Redaction(Patterns.of_lines(settings.redact_patterns))
-        self.kept_outputs = KeptOutputs(settings, self.mirrors, self.background, self.redaction)
-        self._finished = FinishedJobs(settings.finished_jobs_bytes)
-        self.record = Record(self.database, self.background, self.kept_outputs.keep)
-        self.registry = Registry(self.database)
-        self.idle_memory = IdleMemory(
-            settings=self.settings, clock=self.clock, registry=self.registry, host=self._host_memory
-        )
-
-    def _build_workspace_access(self) -> None:
-        """The ways to one workspace, which several services share."""
-        self._access = WorkspaceAccess(
-            clock=self.clock,
-            database=self.database,
-            mirrors=self.mirrors,
-            spool=self.spool,
-            ledger=self.ledger,
-            durable_changes=self.durable_changes,
-            readiness=self.readiness,
-        )
-        self._copies = WorkspaceCopies(
-            settings=self.settings,
-            mirrors=self.mirrors,
-            spool=self.spool,
-            ledger=self.ledger,
-            background=self.background,
-            access=self._access,
-            registry=self.registry,
-        )
 
     def _build_workspaces(self) -> None:
         """Files that outlive sessions, and those of live ones."""
@@ -362,6 +218,11 @@ class Services:
 
     def _build_session_builder(self) -> None:
         """What puts one live session together."""
+        snapshots = Snapshots(self.mirrors, self.settings.state_path / "snapshots", self._disk_room.require)
+        self.waking = Waking(
+            self.settings, self.clock, self.database, snapshots, self.record, self.background, self.dead_sandboxes
+        )
+        self.hibernation = Hibernation(self.waking, self.environments, self.readiness, self.registry)
         sandboxes = SandboxBuilder(
             settings=self.settings,
             runtime=self.runtime,
@@ -375,6 +236,7 @@ class Services:
             dead_sandboxes=self.dead_sandboxes,
             background=self.background,
             packages=self.packages,
+            waking=self.waking,
         )
         self._builder = SessionBuilder(
             settings=self.settings,
@@ -389,38 +251,6 @@ class Services:
             sandboxes=sandboxes,
             kernelspecs=self.kernelspecs,
         )
-
-    def _find_layer(self, digest: str) -> Environment:
-        """An image with added packages; raises the kernels' UnknownEnvironment."""
-        return added_packages.find(Path(self.settings.data_dir), digest)
-
-    def _build_layers(self, installed: Callable[[], dict[str, Environment]], layering: Layering) -> None:
-        """Images with the packages that principals add."""
-        sandbox = LayerSandbox(
-            settings=self.settings,
-            runtime=self.runtime,
-            layering=layering,
-            egress=self._egress,
-            starting=self._starting,
-            memory_room=self._memory_room,
-            disk_room=self._disk_room,
-            utility_sandboxes=self.utility_sandboxes,
-        )
-        self.layer_builds = LayerBuilds(
-            settings=self.settings,
-            clock=self.clock,
-            database=self.database,
-            audit=self.audit,
-            background=self.background,
-            installed=installed,
-            sandbox=sandbox,
-            layering=layering,
-        )
-
-    async def _relieve_memory(self, enough: Callable[[], bool]) -> None:
-        """What nobody uses yet goes first."""
-        await self.pools.relieve(enough)
-        await self.idle_memory.relieve(enough)
 
     def _build_sessions(self) -> None:
         """Live sessions."""
@@ -443,6 +273,7 @@ class Services:
             registry=self.registry,
             notebooks=self.notebooks,
             forget_uploads=self.uploads.forget_session,
+            hibernate=self.hibernation.begin,
         )
         self.sessions = Sessions(
             settings=self.settings,
@@ -631,6 +462,7 @@ class Services:
             staged_uploads=self._staged_uploads,
             uploads=self.uploads,
             registry=self.registry,
+            waking=self.waking,
         )
         self.upkeep = Reconciler(
             settings=self.settings,
@@ -672,6 +504,7 @@ class Services:
         await self.upkeep.adopt()
         self.background.spawn(self.upkeep.run(), "upkeep")
         self.background.spawn(self.idle_memory.run(), "idle memory")
+        self.background.spawn(self.hibernation.run(), "hibernation")
         self.background.spawn(self.pools.run(), "pools")
         self.background.spawn(self.layer_builds.run(), "images with added packages")
 
@@ -698,17 +531,3 @@ class Services:
         await self._egress.aclose()
         self.mirrors.close()
         await self.database.aclose()
-
-
-def kernel_limits(settings: Settings) -> KernelLimits:
-    """What the settings allow one kernel."""
-    caps = OutputCaps(
-        text_bytes=settings.output_text_bytes,
-        rich_bytes=settings.output_rich_bytes,
-        full_text_bytes=settings.full_output_bytes,
-    )
-    return KernelLimits(
-        caps=caps,
-        interrupt_grace_seconds=settings.interrupt_grace_seconds,
-        start_seconds=settings.start_deadline_seconds,
-    )

@@ -67,7 +67,8 @@ class Shutdown:
             live.dismiss("draining", "the service is shutting down")
         async with asyncio.TaskGroup() as group:
             for live in self._registry:
-                if self._settings.keep_sessions_on_shutdown and live.ending is None:
+                keeps = self._settings.keep_sessions_on_shutdown or live.hibernated
+                if keeps and live.ending is None:
                     group.create_task(self._detach(live))
                 else:
                     group.create_task(self._end(live))

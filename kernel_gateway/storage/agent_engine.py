@@ -125,7 +125,7 @@ def delete(connection: Connection, resource_id: str, now: float) -> list[str]:
 
 def _is_shown() -> ColumnElement[bool]:
     ended = and_(sessions.c.status == "TERMINATED", sessions.c.ended_reason.in_(FAILED))
-    return or_(resources.c.kind != "sandbox", sessions.c.status == "READY", ended)
+    return or_(resources.c.kind != "sandbox", sessions.c.status != "TERMINATED", ended)
 
 
 def _rows() -> Select[Any]:

@@ -101,7 +101,7 @@ def find_detached(connection: Connection, principal_id: str, environment: str) -
 
 def live_sessions(connection: Connection, principal_id: str, environment: str) -> Needs:
     """The principal's sessions of an environment that live, those that start or end included."""
-    mine = (sessions.c.principal_id == principal_id) & (sessions.c.status == "READY")
+    mine = (sessions.c.principal_id == principal_id) & (sessions.c.status != "TERMINATED")
     return _needs(connection, sessions.c.id, mine & (sessions.c.environment == environment), sessions.c.number)
 
 

@@ -22,7 +22,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import DBAPIError
 
 from kernel_gateway.errors import DatabaseUnavailable, GatewayError, NoSpace, StartRefused
-from kernel_gateway.storage import schema
+from kernel_gateway.storage.migrations import schema
 from kernel_gateway.storage.shared_transactions import SharedTransactions
 
 T = TypeVar("T")

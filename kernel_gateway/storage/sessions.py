@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
@@ -29,6 +29,8 @@ class Surroundings(msgspec.Struct, frozen=True, omit_defaults=True):
     directory: str = ""
     variables: dict[str, str] = msgspec.field(default_factory=dict)
     contexts: tuple[StoredContext, ...] = ()
+    hibernates: bool = False
+    """Whether the session hibernates when its time is over, rather than that it ends."""
 
 
 class Record(msgspec.Struct):
@@ -47,6 +49,8 @@ class Record(msgspec.Struct):
     restored: Restored | None = None
     surroundings: Surroundings | None = None
     forked: Forked | None = None
+    slept_seconds: float = 0.0
+    """How long it was hibernated, which counts against no time of its own."""
     sandbox_id: str = ""
     """What its sandboxes are called on the host, when that is not the session's own id."""
 
@@ -99,9 +103,11 @@ class WorkspaceRow:
     touched: float | None = None
 
 
-def count_live(connection: Connection, principal_id: str | None = None) -> int:
-    """Live sessions, all or one principal's."""
-    query = select(func.count()).select_from(sessions).where(sessions.c.status == "READY")
+def count_live(
+    connection: Connection, principal_id: str | None = None, *, status: Literal["READY", "HIBERNATED"] = "READY"
+) -> int:
+    """Live sessions, all or one principal's: those that have a sandbox, or those that are hibernated."""
+    query = select(func.count()).select_from(sessions).where(sessions.c.status == status)
     if principal_id is not None:
         query = query.where(sessions.c.principal_id == principal_id)
     return int(connection.execute(query).scalar_one())
@@ -149,12 +155,15 @@ def list_of(
     *,
     environment: str | None = None,
 ) -> tuple[list[SessionRow], str | None]:
-    """One page of a principal's sessions, newest first: of one status, of one environment by its id, or of any."""
+    """One page of a principal's sessions, newest first: of one status, of one environment by its id, or of any.
+
+    LIVE are those that have not ended.
+    """
     query = select(sessions).where(sessions.c.principal_id == principal_id)
     if environment is not None:
         query = query.where(sessions.c.environment == environment)
     if status is not None:
-        query = query.where(sessions.c.status == status)
+        query = query.where(sessions.c.status != "TERMINATED" if status == "LIVE" else sessions.c.status == status)
     rows, following = page(connection, query, sessions, limit, cursor, newest_first=True)
     return [_read_session(row) for row in rows], following
 
@@ -166,13 +175,29 @@ def list_ended(connection: Connection, workspace_id: str, most: int) -> list[Ses
 
 
 def list_live(connection: Connection) -> list[SessionRow]:
-    """Every READY session, oldest first."""
-    query = select(sessions).where(sessions.c.status == "READY").order_by(sessions.c.number)
+    """Every session that has not ended, oldest first."""
+    query = select(sessions).where(sessions.c.status != "TERMINATED").order_by(sessions.c.number)
     return [_read_session(row) for row in connection.execute(query)]
 
 
 def set_generation(connection: Connection, session_id: str, generation: int) -> None:
     connection.execute(update(sessions).where(sessions.c.id == session_id).values(generation=generation))
+
+
+def change_status(connection: Connection, row: SessionRow) -> bool:
+    """READY becomes HIBERNATED or the other way round, with all that changes then; False when the session has ended."""
+    changed = connection.execute(
+        update(sessions)
+        .where(sessions.c.id == row.id, sessions.c.status != "TERMINATED")
+        .values(
+            status=row.status,
+            generation=row.generation,
+            last_activity=micros(row.last_activity),
+            expires=micros(row.expires),
+            record=to_json(row.record),
+        )
+    )
+    return bool(changed.rowcount)
 
 
 def touch(connection: Connection, session_id: str, moment: float) -> None:
@@ -192,10 +217,10 @@ def count_execution(connection: Connection, session_id: str, moment: float) -> N
 
 
 def end(connection: Connection, session_id: str, *, reason: str, detail: str, now: float, record: Record) -> None:
-    """READY becomes TERMINATED, and its processor time its owner's; an ended session stays as it ended."""
+    """A session becomes TERMINATED, and its processor time its owner's; an ended session stays as it ended."""
     ended = connection.execute(
         update(sessions)
-        .where(sessions.c.id == session_id, sessions.c.status == "READY")
+        .where(sessions.c.id == session_id, sessions.c.status != "TERMINATED")
         .values(
             status="TERMINATED",
             ended_reason=reason,
@@ -279,7 +304,7 @@ def _workspace(connection: Connection, row: Row[Any]) -> WorkspaceRow:
         .order_by(sessions.c.number.desc())
         .limit(1)
     ).first()
-    session_id, live = (used.id, used.status == "READY") if used else (None, False)
+    session_id, live = (used.id, used.status != "TERMINATED") if used else (None, False)
     return WorkspaceRow(
         row.id,
         row.principal_id,

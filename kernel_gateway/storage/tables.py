@@ -339,6 +339,26 @@ datasets = Table(
 """Files of a workspace under a name. `profile` is JSON: schema, rows, sample and statistics of the bytes that `sha256`
 tells."""
 
+hibernations = Table(
+    "hibernations",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("session_id", ForeignKey("sessions.id"), nullable=False),
+    Column("state", String, nullable=False),
+    Column("since", BigInteger, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("executions", Integer, nullable=False),
+    Column("left_seconds", Float, nullable=False),
+    Column("report", LargeBinary, nullable=False),
+    Index("ix_hibernations_session_id", "session_id"),
+    Index("ix_hibernations_state", "state"),
+)
+"""What the store may have of sessions' variables, each under its id.
+
+`state` is `begun` until all of it is there, `kept` until a kernel has them, then `spent`: to be removed. `left_seconds`
+is what was left of the session's time-to-live, `report` JSON.
+"""
+
 attach_tokens = Table(
     "attach_tokens",
     metadata,

@@ -158,7 +158,8 @@ def is_untouched(before: float) -> ColumnElement[bool]:
     since = micros(before)
     used = exists(
         select(sessions.c.id).where(
-            sessions.c.workspace_id == workspaces.c.id, or_(sessions.c.status == "READY", sessions.c.ended >= since)
+            sessions.c.workspace_id == workspaces.c.id,
+            or_(sessions.c.status != "TERMINATED", sessions.c.ended >= since),
         )
     )
     return and_(
@@ -170,7 +171,9 @@ def is_untouched(before: float) -> ColumnElement[bool]:
 
 
 def _live() -> ColumnElement[bool]:
-    return exists(select(sessions.c.id).where(sessions.c.workspace_id == workspaces.c.id, sessions.c.status == "READY"))
+    return exists(
+        select(sessions.c.id).where(sessions.c.workspace_id == workspaces.c.id, sessions.c.status != "TERMINATED")
+    )
 
 
 # Queries that remove a workspace. Its row stays, since sessions refer to it.
@@ -182,7 +185,9 @@ def mark_deleted(
     """The workspace is not found any more; False, and nothing is done, when a live session holds it or it is gone."""
     # Held first: a session that starts meanwhile is then seen by the statement that looks for it.
     connection.execute(select(workspaces.c.id).where(workspaces.c.id == workspace_id).with_for_update())
-    live = exists(select(sessions.c.id).where(sessions.c.workspace_id == workspace_id, sessions.c.status == "READY"))
+    live = exists(
+        select(sessions.c.id).where(sessions.c.workspace_id == workspace_id, sessions.c.status != "TERMINATED")
+    )
     marked = connection.execute(
         update(workspaces)
         .where(workspaces.c.id == workspace_id, workspaces.c.deleted.is_(None), ~live)

@@ -323,12 +323,16 @@ class SandboxedKernel:
         Nothing is done while something is under way in it, background commands too, or `still_idle` does not hold.
         Raises KernelsError.
         """
-        if self.residence.stopped or self._is_in_use() or await self.guest.runs_commands():
+        if self.residence.stopped or await self.is_in_use():
             return IN_USE
         # Asked again: nothing waits from here until it is marked as stopped.
         if self._is_in_use() or not still_idle():
             return IN_USE
         return await self.residence.page_out()
+
+    async def is_in_use(self) -> bool:
+        """Whether anything is under way in the sandbox, background commands too; raises KernelsError."""
+        return self._is_in_use() or await self.guest.runs_commands()
 
     def _is_in_use(self) -> bool:
         """Whether something is under way with the sandbox that is known on this side."""

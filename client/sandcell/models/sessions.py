@@ -12,7 +12,7 @@ from sandcell.models.network import SessionNetwork
 from sandcell.models.replays import CellVerdictName
 from sandcell.models.sync import Sync, SyncMode
 
-SessionStatus = Literal["READY", "TERMINATED"]
+SessionStatus = Literal["READY", "HIBERNATED", "TERMINATED"]
 Memory = Literal["resident", "paged_out"]
 KeepVariables = Literal["off", "on_idle", "each"]
 
@@ -20,7 +20,7 @@ KeepVariables = Literal["off", "on_idle", "each"]
 class Ended(Model):
     """Why and when a session ended.
 
-    `reason` is one of `stopped`, `idle_timeout`, `ttl`, `shutdown`, `start_failed`, `lost`.
+    `reason` is one of `stopped`, `idle_timeout`, `ttl`, `shutdown`, `start_failed`, `lost`, `state_ttl`.
     """
 
     reason: str
@@ -109,11 +109,35 @@ class Forked(Model):
     changed_since_omitted: int = 0
 
 
+class KeptVariable(Model):
+    """A name of a kernel that has ended: `kept` for the next one, or `lost` and why."""
+
+    name: str
+    outcome: Literal["kept", "lost"]
+    why: str | None = None
+
+
+class HibernationReport(Model):
+    """What is kept of a session that is hibernated.
+
+    `variables` names those that are lost first, `omitted` counts the rest. `lost` says what else is, in sentences.
+    `size_bytes` is what the variables take in the store.
+    """
+
+    since: str = ""
+    until: str = ""
+    size_bytes: int = 0
+    variables: list[KeptVariable] = msgspec.field(default_factory=list)
+    omitted: int = 0
+    lost: list[str] = msgspec.field(default_factory=list)
+
+
 class Session(Model):
-    """One principal's live or ended sandbox. `runtime` is the OCI runtime that it runs on.
+    """One principal's live, hibernated or ended sandbox. `runtime` is the OCI runtime that it runs on.
 
     `memory` is null while there is no sandbox. One that is `paged_out` stands still, with its memory in swap, until its
-    next use; one that was started with `keep_awake` never is. `restored` is what its kernel has of one that died.
+    next use; one that was started with `keep_awake` never is. `restored` is what its kernel has of one that died or
+    was hibernated. `hibernated` says what is kept of one that is HIBERNATED, and until when.
     `keep_variables` is what it was started with, null where its environment decides.
     `from` is where one began that is a fork of another.
     """
@@ -143,6 +167,7 @@ class Session(Model):
     keep_variables: KeepVariables | None = None
     keep_variables_mb: int | None = None
     from_: Forked | None = msgspec.field(default=None, name="from")
+    hibernated: HibernationReport | None = None
 
 
 class StartSession(Model, forbid_unknown_fields=True):

@@ -156,6 +156,18 @@ def restart(session_id: str) -> Operation[Session]:
     return decode((yield from exchange(Ask("POST", f"{SESSIONS}/{quote(session_id)}/restart"))), Session)
 
 
+def hibernate(session_id: str) -> Operation[Session]:
+    """Give up a session's memory until its next use; the answer's `hibernated` says what is kept."""
+    ask = Ask("POST", f"{SESSIONS}/{quote(session_id)}/hibernate", timeout_seconds=START_SECONDS)
+    return decode((yield from exchange(ask)), Session)
+
+
+def resume(session_id: str) -> Operation[Session]:
+    """Wake a session that is hibernated; the answer's `restored` says which variables came back."""
+    ask = Ask("POST", f"{SESSIONS}/{quote(session_id)}/resume", timeout_seconds=START_SECONDS)
+    return decode((yield from exchange(ask)), Session)
+
+
 def run(
     session_id: str,
     code: str,

@@ -12,14 +12,19 @@ from kernel_gateway.faces.agent_engine.names import Place
 from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.storage.agent_engine import ResourceRow
 
-Verb = Literal["create", "delete"]
+Verb = Literal["create", "delete", "pause", "resume"]
 TYPES: Final = "type.googleapis.com/google.cloud.aiplatform.v1beta1"
 MESSAGES: Final = {
     "engine": "ReasoningEngine",
     "sandbox": "SandboxEnvironment",
     "template": "SandboxEnvironmentTemplate",
 }
-STATES: Final = {"READY": "STATE_RUNNING", "TERMINATED": "STATE_TERMINATED", None: "STATE_DELETED"}
+STATES: Final = {
+    "READY": "STATE_RUNNING",
+    "HIBERNATED": "STATE_PAUSED",
+    "TERMINATED": "STATE_TERMINATED",
+    None: "STATE_DELETED",
+}
 
 
 def place_of(row: ResourceRow) -> Place:
@@ -51,12 +56,12 @@ def describe(row: ResourceRow) -> dict[str, Any]:
 def describe_operation(row: ResourceRow, verb: Verb) -> dict[str, Any]:
     """The creation or deletion of a resource, which is done."""
     message = MESSAGES[row.kind]
-    at = rfc3339(row.created if verb == "create" or row.deleted is None else row.deleted)
+    at = rfc3339(row.created if row.deleted is None else row.deleted)
     metadata = {
         "@type": f"{TYPES}.{verb.title()}{message}OperationMetadata",
         "genericMetadata": {"createTime": at, "updateTime": at},
     }
     response = {"@type": "type.googleapis.com/google.protobuf.Empty"}
-    if verb == "create":
+    if verb != "delete":
         response = {"@type": f"{TYPES}.{message}", **describe(row)}
     return {"name": f"{name_of(row)}/operations/{verb}", "metadata": metadata, "done": True, "response": response}

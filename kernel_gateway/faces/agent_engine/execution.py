@@ -33,7 +33,7 @@ async def execute(call: Call) -> Response:
     """Run it to its end, whether or not the client stays to see it."""
     call.services.limits.take_invocation(call.principal)
     row, inputs = await find_sandbox(call), cast("Inputs", call.body)
-    if row.status != "READY":
+    if row.status == "TERMINATED":
         raise Conflict("the sandbox is STATE_TERMINATED: its session ended; make a new one")
     turns = call.face.turns(row.session_id or "")
     async with turns.take():

@@ -12,12 +12,12 @@ from kernel_gateway.errors import InvalidRequest
 from kernel_gateway.faces.json_bodies import quote
 from kernel_gateway.storage.agent_engine import EVERYTHING, Wanted
 
-STATES: Final = {"STATE_RUNNING": "READY", "STATE_TERMINATED": "TERMINATED"}
+STATES: Final = {"STATE_RUNNING": "READY", "STATE_PAUSED": "HIBERNATED", "STATE_TERMINATED": "TERMINATED"}
 """States that sandboxes here are in, and what their sessions are then."""
 OTHER_STATES: Final = frozenset(
     {
         *("STATE_UNSPECIFIED", "STATE_PROVISIONING", "STATE_DEPROVISIONING", "STATE_DELETED"),
-        *("STATE_PAUSED", "STATE_PAUSING", "STATE_RESUMING", "STATE_STOPPING"),
+        *("STATE_PAUSING", "STATE_RESUMING", "STATE_STOPPING"),
     }
 )
 """States that Google has and no sandbox here is ever in."""

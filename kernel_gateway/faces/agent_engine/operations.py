@@ -29,7 +29,7 @@ async def get_template_operation(call: Call) -> dict[str, Any]:
 def _describe(call: Call, row: ResourceRow) -> dict[str, Any]:
     """The operation that the address names; raises NotFound."""
     asked = call.ids["operation"]
-    verbs: tuple[Verb, ...] = ("create", "delete") if row.deleted is not None else ("create",)
+    verbs: tuple[Verb, ...] = ("create", "delete") if row.deleted is not None else ("create", "pause", "resume")
     for verb in verbs:
         if verb == asked:
             return answers.describe_operation(row, verb)

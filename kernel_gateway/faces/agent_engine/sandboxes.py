@@ -58,14 +58,17 @@ async def delete_sandbox(call: Call) -> dict[str, Any]:
     return answers.describe_operation(await find_sandbox(call, deleted=True), "delete")
 
 
-async def pause_sandbox(call: Call) -> NoReturn:
-    await find_sandbox(call)
-    raise NotOffered("a sandbox cannot be paused here yet: it keeps its state until it expires or is deleted")
+async def pause_sandbox(call: Call) -> dict[str, Any]:
+    """Its variables and files are kept; one that is paused stays so."""
+    row = await find_sandbox(call)
+    await call.services.hibernation.hibernate(call.principal, row.session_id or "")
+    return answers.describe_operation(await find_sandbox(call), "pause")
 
 
-async def resume_sandbox(call: Call) -> NoReturn:
-    await find_sandbox(call)
-    raise NotOffered("a sandbox cannot be paused here yet, and so none is resumed: it runs until it expires")
+async def resume_sandbox(call: Call) -> dict[str, Any]:
+    row = await find_sandbox(call)
+    await call.services.hibernation.resume(call.principal, row.session_id or "")
+    return answers.describe_operation(await find_sandbox(call), "resume")
 
 
 async def snapshot_sandbox(call: Call) -> NoReturn:

@@ -140,8 +140,13 @@ def describe_session(identifier: str, session: Session) -> Shown:
         created_at=format_time(session.created_at),
         name=session.name[:LONGEST_NAME],
         session_timeout_seconds=session.timeout_seconds,
-        status=session.status,
+        status=_status(session),
     )
+
+
+def _status(session: Session) -> Literal["READY", "TERMINATED"]:
+    """One that is hibernated takes calls, which wake it."""
+    return "TERMINATED" if session.status == "TERMINATED" else "READY"
 
 
 def describe_item(identifier: str, session: Session) -> Listed:
@@ -150,7 +155,7 @@ def describe_item(identifier: str, session: Session) -> Listed:
         session_id=format_session_id(session.id),
         created_at=format_time(session.created_at),
         name=session.name[:LONGEST_NAME],
-        status=session.status,
+        status=_status(session),
         last_updated_at=_find_last_update(session),
     )
 

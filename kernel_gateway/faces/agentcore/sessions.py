@@ -60,7 +60,7 @@ async def _start_once(call: Call, wanted: StartSession, token: str | None) -> Se
         before = await sessions.get(call.principal, session_id)
     except NotFound:
         return await sessions.start(call.principal, wanted, session_id)
-    return before if before.status == "READY" else await sessions.start(call.principal, wanted)
+    return before if before.status != "TERMINATED" else await sessions.start(call.principal, wanted)
 
 
 async def get_session(call: Call) -> answers.Shown:
@@ -77,7 +77,11 @@ async def list_sessions(call: Call) -> answers.ListedSessions:
     limit = body.max_results or PAGE
     with name_next_token():
         page = await call.services.sessions.list(
-            call.principal, limit, body.next_token, body.status, environment=environment
+            call.principal,
+            limit,
+            body.next_token,
+            "LIVE" if body.status == "READY" else body.status,
+            environment=environment,
         )
     return answers.ListedSessions(
         items=[answers.describe_item(identifier, session) for session in page.items],

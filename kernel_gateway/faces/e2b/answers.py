@@ -46,7 +46,7 @@ def list_sandbox(session: Session, resources: Resources) -> dict[str, Any]:
         "memoryMB": resources.memory_bytes >> 20,
         "diskSizeMB": resources.storage_bytes >> 20,
         "metadata": session.labels,
-        "state": "running",
+        "state": "paused" if session.status == "HIBERNATED" else "running",
         "envdVersion": ENVD_VERSION,
     }
 
@@ -57,7 +57,7 @@ def detail_sandbox(session: Session, resources: Resources, *, internet: bool) ->
         **list_sandbox(session, resources),
         "domain": None,
         "allowInternetAccess": internet,
-        "lifecycle": {"autoResume": False, "onTimeout": "kill"},
+        "lifecycle": {"autoResume": True, "onTimeout": "kill"},
     }
 
 

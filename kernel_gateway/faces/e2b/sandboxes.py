@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, NoReturn
 from urllib.parse import parse_qsl, unquote
 
-from kernel_gateway.errors import InvalidRequest, UnknownEnvironment
+from kernel_gateway.errors import Conflict, InvalidRequest, QuotaReached, SessionBusy, UnknownEnvironment
 from kernel_gateway.faces.e2b import answers
 from kernel_gateway.faces.e2b.calls import Call
 from kernel_gateway.faces.e2b.identifiers import HOME, choose_environment
@@ -17,12 +17,13 @@ from kernel_gateway.faces.errors import NotOffered
 from kernel_gateway.faces.responses import Response
 from kernel_gateway.storage.sessions import Surroundings
 from kernels.environment import Environment
-from sandcell.models.sessions import Session, StartSession
+from sandcell.models.sessions import Session, SessionStatus, StartSession
 
 TIMEOUT_SECONDS: Final = 300
 """A sandbox's lifetime when none is asked for, as E2B has it; OLD of the first form of the call."""
 OLD_TIMEOUT_SECONDS: Final = 15
 MOST_LISTED: Final = 100
+STATES: Final[dict[str, SessionStatus]] = {"running": "READY", "paused": "HIBERNATED"}
 MOST_LOOKED_THROUGH: Final = 10
 """Pages of sessions that one answer of a filtered list looks through; its client asks for the next."""
 MOST_VARIABLES: Final = 100
@@ -59,8 +60,8 @@ async def create_sandbox_as_before(call: Call) -> Response:
 async def _create(call: Call, otherwise: int) -> Response:
     """A session whose code, commands and relative paths begin in the home; idleness does not end it."""
     body, services = call.body, call.services
-    if body.auto_pause or body.mcp or body.volume_mounts:
-        raise NotOffered("autoPause, mcp and volumeMounts are not supported: a sandbox ends when its time is over")
+    if body.mcp or body.volume_mounts:
+        raise NotOffered("mcp and volumeMounts are not supported")
     environment = choose_environment(body.template_id, services.settings.e2b_environment)
     await _require_network(call, environment, body)
     timeout = body.timeout or otherwise
@@ -70,7 +71,7 @@ async def _create(call: Call, otherwise: int) -> Response:
         idle_timeout_seconds=services.settings.session_timeout_max_seconds,
         labels=body.metadata or {},
     )
-    surroundings = Surroundings(HOME, check_variables(body.env_vars))
+    surroundings = Surroundings(HOME, check_variables(body.env_vars), hibernates=bool(body.auto_pause))
     session = await _start_once(call, wanted, surroundings)
     return Response(_describe(call, session))
 
@@ -111,11 +112,24 @@ def _describe(call: Call, session: Session) -> dict[str, Any]:
 
 
 async def connect_sandbox(call: Call) -> Response:
-    """A live sandbox, which from now on has at least so much time left."""
+    """A live sandbox, which from now on has at least so much time left; one that is paused is resumed, and has that."""
     timeout = call.body.timeout or TIMEOUT_SECONDS
     services, session_id = call.services, call.session_id
-    session = await services.sessions.set_lifetime(call.principal, session_id, timeout, only_later=True)
-    return Response(_describe(call, session))
+    paused = (await _require_live(call)).status == "HIBERNATED"
+    if paused:
+        await services.hibernation.resume(call.principal, session_id)
+    session = await services.sessions.set_lifetime(call.principal, session_id, timeout, only_later=not paused)
+    return Response(_describe(call, session), status=201 if paused else None)
+
+
+async def pause_sandbox(call: Call) -> None:
+    """Raises Conflict, as clients expect, for one that is paused already, and for nothing else."""
+    if (await _require_live(call)).status == "HIBERNATED":
+        raise Conflict("the sandbox is paused already")
+    try:
+        await call.services.hibernation.hibernate(call.principal, call.session_id)
+    except (SessionBusy, QuotaReached) as error:
+        raise InvalidRequest(error.message) from None
 
 
 async def _require_live(call: Call) -> Session:
@@ -128,6 +142,9 @@ async def get_sandbox(call: Call) -> Response:
     session = await _require_live(call)
     environment = await call.services.environments.of_session(session.environment)
     shown = answers.detail_sandbox(session, environment.resources, internet=_reaches_internet(environment))
+    live = call.services.registry.find(call.principal, call.session_id)
+    if live is not None and live.surroundings is not None and live.surroundings.hibernates:
+        shown["lifecycle"]["onTimeout"] = "pause"
     if call.caller.may("run"):
         shown["envdAccessToken"] = call.services.sandbox_tokens.derive(call.caller.credential_id, session.id)
     return Response(shown)
@@ -137,18 +154,20 @@ async def list_sandboxes(call: Call) -> Response:
     """One page of the caller's live sessions, newest first: those that fit the query."""
     limit = _read_limit(call.query.get("limit", ""))
     fits = _read_filter(call)
-    states = call.query.get("state", "running").split(",")
+    states = set(call.query.get("state", "running").split(",")) & STATES.keys()
+    status = STATES[states.pop()] if len(states) == 1 else "LIVE"
+    looked = MOST_LOOKED_THROUGH if states or status != "LIVE" else 0
     if call.query.get("order", "desc") != "desc":
         raise NotOffered("order: sandboxes are listed newest first")
     found: list[Session] = []
     cursor: str | None = call.query.get("nextToken") or None
-    for _ in range(MOST_LOOKED_THROUGH if "running" in states else 0):
-        page = await call.services.sessions.list(call.principal, limit - len(found), cursor, "READY")
+    for _ in range(looked):
+        page = await call.services.sessions.list(call.principal, limit - len(found), cursor, status)
         found += filter(fits, page.items)
         cursor = page.next_cursor
         if cursor is None or len(found) >= limit:
             break
-    headers = {"X-Next-Token": cursor} if cursor is not None and "running" in states else {}
+    headers = {"X-Next-Token": cursor} if cursor is not None and looked else {}
     return Response([await _list_one(call, each) for each in found], headers=headers)
 
 
@@ -236,6 +255,5 @@ async def refuse(call: Call) -> NoReturn:
     if call.session_id:
         await _require_live(call)
     raise NotOffered(
-        "pause, resume, snapshots, forks and changes of the network are not supported: a sandbox runs until its time is"
-        " over or it is killed; set_timeout gives it more time"
+        "snapshots, forks and changes of the network are not supported: pause keeps a sandbox's variables and files"
     )

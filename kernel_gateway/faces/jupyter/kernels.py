@@ -38,7 +38,7 @@ async def list_kernels(call: Call) -> list[dict[str, Any]]:
 async def get_kernel(call: Call) -> dict[str, Any]:
     """A kernel that ended by itself is shown as dead, with why; one that was stopped is gone."""
     session = await call.services.sessions.get(call.principal, call.session_id)
-    if session.status == "READY":
+    if session.status != "TERMINATED":
         return describe(call, session)
     if session.ended is not None and session.ended.reason == "stopped":
         raise NotFound("there is no such kernel: its session was stopped")
@@ -81,7 +81,7 @@ async def list_live_sessions(call: Call) -> list[Session]:
     found: list[Session] = []
     cursor: str | None = None
     while True:
-        page = await sessions.list(principal, MOST_ROWS, cursor, "READY")
+        page = await sessions.list(principal, MOST_ROWS, cursor, "LIVE")
         found += page.items
         cursor = page.next_cursor
         if cursor is None:
@@ -91,7 +91,7 @@ async def list_live_sessions(call: Call) -> list[Session]:
 async def require_live(call: Call) -> Session:
     """The session that the address names; raises NotFound, also when it has ended: then it has no kernel."""
     session = await call.services.sessions.get(call.principal, call.session_id)
-    if session.status != "READY":
+    if session.status == "TERMINATED":
         raise NotFound("there is no such kernel: its session has ended")
     return session
 

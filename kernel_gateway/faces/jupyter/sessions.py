@@ -54,7 +54,7 @@ async def _find_or_start(call: Call, wanted: PutSession) -> Session:
     if kernel is not None and kernel.id is not None:
         session_id = within_reach(call.visitor, kernel.id)
         session = await call.services.sessions.get(call.principal, session_id)
-        if session.status != "READY":
+        if session.status == "TERMINATED":
             raise NotFound("there is no such kernel: its session has ended")
         return session
     title = (wanted.path or wanted.name or "")[:LONGEST_NAME]

@@ -26,6 +26,7 @@ from kernel_gateway.services.results.kept_outputs import KeptOutputs
 from kernel_gateway.services.results.memory_guard import SessionMemory
 from kernel_gateway.services.results.redaction import Redaction
 from kernel_gateway.services.sessions.events import SessionEvents, store_record
+from kernel_gateway.services.sessions.hibernating.waking import Waking
 from kernel_gateway.services.sessions.late_outputs import LateOutputs
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
@@ -58,6 +59,7 @@ class SandboxBuilder:
         dead_sandboxes: DeadSandboxes,
         background: Background,
         packages: Packages,
+        waking: Waking,
     ) -> None:
         self._settings = settings
         self._runtime = runtime
@@ -71,6 +73,7 @@ class SandboxBuilder:
         self._dead_sandboxes = dead_sandboxes
         self._background = background
         self._packages = packages
+        self._waking = waking
 
     def build(self, live: LiveSession, database: Database, events: SessionEvents) -> SessionSandbox:
         """Nothing of it runs before its first use."""
@@ -95,6 +98,8 @@ class SandboxBuilder:
                 find_mirror=lambda: live.sandbox.mirror,
                 on_durable=partial(store_record, database, live),
             ),
+            may_launch=partial(self._waking.may_launch, live),
+            on_launched=partial(self._waking.note_launched, live),
             on_event=partial(self._handle, live, events),
         )
 
@@ -107,7 +112,9 @@ class SandboxBuilder:
         """What keeps variables for the kernel after the present one."""
         find = partial(self._environments.of_session, live.row.environment)
         note = partial(events.note_variables, live)
-        return SessionVariables(live, find_environment=find, background=self._background, note=note)
+        return SessionVariables(
+            live, find_environment=find, background=self._background, elsewhere=self._waking, note=note
+        )
 
     def _handle(self, live: LiveSession, events: SessionEvents, event: SandboxEvent) -> None:
         events.handle(live, event)

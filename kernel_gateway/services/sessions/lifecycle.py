@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TypeVar
 
 import structlog
@@ -37,6 +38,10 @@ log = structlog.get_logger(__name__)
 LONGEST_PAUSE_SECONDS = 10.0
 NOTICE_SECONDS = 5.0
 POLL_SECONDS = 0.02
+DAY = 86_400
+HIBERNATE_AGAIN_SECONDS = 30.0
+HIBERNATE_WITHIN_SECONDS = 3_600.0
+"""How long past its time a session is tried to be hibernated that is to be then."""
 T = TypeVar("T")
 
 
@@ -55,6 +60,7 @@ class Lifecycle:
         registry: Registry,
         notebooks: Notebooks,
         forget_uploads: Callable[[str], Awaitable[None]],
+        hibernate: Callable[[LiveSession], Awaitable[None]],
     ) -> None:
         self._settings = settings
         self._clock = clock
@@ -65,10 +71,12 @@ class Lifecycle:
         self._registry = registry
         self._notebooks = notebooks
         self._forget_uploads = forget_uploads
+        self._hibernate = hibernate
 
     def open(self, live: LiveSession) -> None:
         """Let the session run executions, and run out of time."""
         name = f"session {live.id}"
+        live.time_changed = partial(self.watch_time, live)
         live.worker_task = self._background.spawn(live.worker.run(), f"worker of {name}")
         self.watch_time(live)
 
@@ -97,6 +105,12 @@ class Lifecycle:
         if live.ending is not None:
             self.end(live, live.ending.reason, live.ending.detail)
             return None
+        if row.expires <= now and live.hibernated:
+            days = self._settings.state_ttl_seconds / DAY
+            self.end(live, "state_ttl", f"it was hibernated for {days:g} days, which is as long as one is kept")
+            return None
+        if row.expires <= now and live.surroundings is not None and live.surroundings.hibernates:
+            return await self._hibernate_at_end(live)
         if row.expires <= now:
             self.end(live, "ttl", f"its time-to-live of {row.timeout_seconds} s was over")
             return None
@@ -117,6 +131,18 @@ class Lifecycle:
             await self._database.run(lambda c: sessions.set_expiry(c, live.id, expires, seconds))
         except GatewayError as error:
             log.error("expiry_not_stored", session=live.id, error=error.code)
+
+    async def _hibernate_at_end(self, live: LiveSession) -> float | None:
+        """Try again for a while where something runs, or the store is away; then the session ends all the same."""
+        try:
+            await self._hibernate(live)
+        except GatewayError as error:
+            log.warning("session_not_hibernated", session=live.id, error=error.code, why=error.message)
+            if live.row.expires + HIBERNATE_WITHIN_SECONDS <= self._clock.now():
+                self.end(live, "ttl", f"its time-to-live was over, and it could not be hibernated: {error.message}")
+                return None
+            return HIBERNATE_AGAIN_SECONDS
+        return max(live.row.expires - self._clock.now(), 0.0)
 
     async def _watch_time(self, live: LiveSession) -> None:
         while (left := await self.check_time(live)) is not None:
@@ -156,6 +182,7 @@ class Lifecycle:
             live.sandbox.remove()
         # Registered until its row is final: a start on the same workspace, and the sweep, see one or the other.
         self._registry.remove(live)
+        live.variables.forget()
         await self._forget_uploads(live.id)
         live.dismiss("session_ended", ending.reason)
         live.news.append("ended", {"reason": ending.reason, "detail": ending.detail})

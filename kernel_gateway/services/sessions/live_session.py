@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from kernel_gateway.services.results.jobs import Job
 from kernel_gateway.services.sessions.session_sandbox import SessionSandbox
 from kernel_gateway.services.sessions.subscribers import Ended, Subscribers
 from kernel_gateway.storage.executions import ExecutionRow, NoteRow
+from kernel_gateway.storage.hibernations import HibernationRow
 from kernel_gateway.storage.sessions import Record, SessionRow
 from kernels.execution.contexts import RunContext
 from kernels.execution.hub import Hub
@@ -60,6 +61,17 @@ class HeldLease:
 class LiveSession:
     """Its row, its sandbox and its queue. Everything here runs on the loop and nothing but `next_job` waits."""
 
+    snapshot: HibernationRow | None = None
+    """What the store has of its variables for its next kernel: while it is hibernated, and until one has them."""
+    snapshot_laid: SandboxedKernel | None = None
+    """The kernel whose sandbox holds that already."""
+    hibernating: asyncio.Task[None] | None = None
+    paused = False
+    hibernate_seconds: int | None = None
+    """After how long without use it is to hibernate, 0 for never; None while that was not looked up."""
+    hibernates_not_before = 0.0
+    """When it is tried again after it could not be."""
+
     def __init__(self, row: SessionRow, clock: Clock) -> None:
         self.row = row
         self.surroundings = row.record.surroundings
@@ -84,7 +96,6 @@ class LiveSession:
         self.tasks: dict[str, SandboxedKernel] = {}
         self.unstored: dict[str, ExecutionRow] = {}
         """Commands that have ended, and whose rows the database has not taken yet."""
-        self.paused = False
         self.displays = Displays()
         self.audience: Subscribers | None = None
         """The clients attached to it, once there are any."""
@@ -96,6 +107,7 @@ class LiveSession:
         """Whether its sandbox was stopped and has not been seen running since."""
         self.lease: HeldLease | None = None
         self.lease_task: asyncio.Task[None] | None = None
+        self.time_changed: Callable[[], None] = lambda: None  # set by who looks after its end, called at another one
         self._clock, self._stepped = clock, clock.stepped()
         self._queue: deque[Job] = deque()
         self._wake, self._in_use = asyncio.Event(), 0
@@ -131,8 +143,18 @@ class LiveSession:
         return self.running is not None or bool(self._queue) or self._in_use > 0
 
     @property
+    def hibernated(self) -> bool:
+        """Whether it has given up its sandbox until its next use."""
+        return self.row.status == "HIBERNATED"
+
+    @property
     def idle_expires(self) -> float:
-        """When it will have been idle too long, if nothing happens; work under way counts as happening now."""
+        """When it will have been idle too long, if nothing happens; work under way counts as happening now.
+
+        One that is hibernated has another time, its row's.
+        """
+        if self.hibernated:
+            return self.row.expires
         since = self._clock.now() if self.busy else self.last_activity
         return since + self.row.idle_timeout_seconds
 
@@ -355,7 +377,9 @@ class LiveSession:
             executions=self.executions,
             record=self.build_record(),
         )
-        return describe_session(row, self.idle_expires, self.sandbox.memory)
+        session = describe_session(row, self.idle_expires, self.sandbox.memory)
+        session.hibernated = self.snapshot.report if self.hibernated and self.snapshot is not None else None
+        return session
 
 
 def describe_session(row: SessionRow, idle_expires: float | None = None, memory: Memory | None = None) -> Session:

@@ -18,6 +18,8 @@ class State(Enum):
     """Its kernel lives, and files of its workspace are still on their way: no code runs yet."""
     READY = "ready"
     """Its kernel takes code, and all of its workspace is there."""
+    LEAVING = "leaving"
+    """It is to go once all that has to outlive it is durable: nobody gets at its kernel meanwhile."""
     LOST = "lost"
     """It is dead; what it left is still to be saved and removed."""
     CLOSING = "closing"
@@ -30,7 +32,8 @@ MOVES: Final[Mapping[State, frozenset[State]]] = {
     State.ABSENT: frozenset({State.LAUNCHING, State.READY, State.CLOSING}),  # READY: adopted, its files are there
     State.LAUNCHING: frozenset({State.RESTORING, State.ABSENT, State.CLOSING}),  # ABSENT: it did not start
     State.RESTORING: frozenset({State.READY, State.LOST, State.CLOSING}),
-    State.READY: frozenset({State.LOST, State.CLOSING}),
+    State.READY: frozenset({State.LEAVING, State.LOST, State.CLOSING}),
+    State.LEAVING: frozenset({State.READY, State.ABSENT, State.LOST, State.CLOSING}),  # READY: it was not to be
     State.LOST: frozenset({State.ABSENT, State.CLOSING}),
     State.CLOSING: frozenset({State.CLOSED}),
     State.CLOSED: frozenset(),

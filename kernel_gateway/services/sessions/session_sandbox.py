@@ -49,6 +49,8 @@ TRIES = 3
 
 
 SandboxEvent: TypeAlias = KernelEvent | WorkspaceRestored
+OnLaunched: TypeAlias = Callable[[SandboxedKernel], Awaitable[None]]
+Keep: TypeAlias = Callable[[SandboxedKernel, Mirror], Awaitable[None]]
 BeginRestore: TypeAlias = Callable[[SandboxInfo], Awaitable[None]]
 
 
@@ -78,11 +80,14 @@ class _Listener:
 class SessionSandbox:
     """`on_event` hears of each kernel that takes code and of the end of each, and returns at once.
 
-    A lost sandbox it does not hear of: the next use makes another one, of which it hears.
+    A lost sandbox it does not hear of: the next use makes another one, of which it hears. `may_launch` is awaited
+    before a sandbox is launched, `on_launched` before anybody has its kernel; when either raises there is none.
     """
 
     promised = False
     """Whether the start of the session has made sure that there is memory for its first launch."""
+    _info: SandboxInfo | None = None
+    """The present sandbox, or the last one."""
     _left_over = False
     """Whether something of the last sandbox may still be there: the next one has the same id."""
 
@@ -102,6 +107,8 @@ class SessionSandbox:
         find_environment: Find,
         egress_gateway: EgressGateway,
         flushes: Flushes,
+        may_launch: Callable[[], Awaitable[None]],
+        on_launched: OnLaunched,
         on_event: Callable[[SandboxEvent], None],
     ) -> None:
         self.id, self.generation = row.sandbox_id, row.generation
@@ -118,10 +125,10 @@ class SessionSandbox:
         self._session_id, self._owner, self._workspace_id = row.id, row.principal_id, row.workspace_id
         self._settings, self._runtime, self._launcher = settings, runtime, launcher
         self._mirrors, self._spool = mirrors, spool
-        self._starting, self._memory_room, self._dead_sandboxes = starting, memory_room, dead_sandboxes
+        self._starting, self._memory_room, self._may_launch = starting, memory_room, may_launch
+        self._dead_sandboxes = dead_sandboxes
         self._background, self._find_environment, self._on_event = background, find_environment, on_event
-        self._state, self._lock = SandboxState(), asyncio.Lock()
-        self._info: SandboxInfo | None = None
+        self._state, self._lock, self._on_launched = SandboxState(), asyncio.Lock(), on_launched
         self._restore: WorkspaceRestore | None = None
         self._launching: asyncio.Task[SandboxedKernel] | None = None
         self._death: Death | None = None
@@ -144,6 +151,10 @@ class SessionSandbox:
 
     def _is_alive(self) -> bool:
         return self._state.now in ALIVE
+
+    def _is_in(self, *states: State) -> bool:
+        """Asked again after each wait: others change it meanwhile."""
+        return self._state.now in states
 
     @property
     def workspace_ready(self) -> bool:
@@ -246,13 +257,34 @@ class SessionSandbox:
 
     async def lose(self, kernel: SandboxedKernel, death: Death) -> None:
         """The sandbox is gone: save its files and remove what is left of it. The next `ready()` makes another."""
-        if self.kernel is kernel and self._is_alive():
+        if self.kernel is kernel and (self._is_alive() or self._is_in(State.LEAVING)):
             self._death = death
             self._state.move(State.LOST)
             log.warning("sandbox_lost", session=self._session_id, cause=death.cause)
         async with self._lock:
             if self._state.now is State.LOST:
                 await self._clear_away()
+
+    async def leave(self, why: Death, keep: Keep) -> None:
+        """Give the sandbox up once `keep` has all that is to outlive it; the next `ready()` launches another.
+
+        Who asks for the kernel meanwhile waits. What `keep` raises is raised: then the sandbox stays.
+        """
+        async with self._lock:
+            kernel, mirror = self.kernel, self.mirror
+            if kernel is None or mirror is None or not self._is_in(State.READY):
+                raise SandboxUnavailable("the session's sandbox is not ready: try again")
+            self._state.move(State.LEAVING)
+            try:
+                await keep(kernel, mirror)
+            except BaseException:
+                if self._is_in(State.LEAVING):
+                    self._state.move(State.READY)
+                raise
+            await self._clear_away()
+            self._death = why
+            if self._is_in(State.LEAVING):
+                self._state.move(State.ABSENT)
 
     async def give_up(self) -> None:
         """The session ends: nothing runs in the sandbox any more, its files are saved; `remove` removes the rest."""
@@ -302,6 +334,7 @@ class SessionSandbox:
 
     async def _launch(self, generation: int) -> SandboxedKernel:
         """With the sandbox of a pool when there is one for this session; when that one fails, with another."""
+        await self._may_launch()
         spare, self.spare = self.spare, None
         if spare is not None:  # made of the environment as it was when this start looked it up
             spec = SandboxSpec(self.id, spare.environment, generation)
@@ -367,6 +400,7 @@ class SessionSandbox:
         listener, kernel = _Listener(self._kernel_event), None
         try:
             kernel = await launch(begin_restore, listener)
+            await self._on_launched(kernel)
             listener.require_alive()  # nothing waits from here until it is taken on
         except BaseException as error:
             await self.egress_gateway.aclose()

@@ -1,7 +1,8 @@
 """Variables that outlive their kernel: written down in the sandbox once the session is idle, taken up by the next one.
 
 A kernel that died gets a successor in the same sandbox, whose disk has them. Nothing is taken up after a restart that
-somebody asked for, nor in another sandbox. The session says when they are written, or else its environment.
+somebody asked for, nor in another sandbox, but what the store has of a session that was hibernated. The session says
+when they are written, or else its environment.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 import structlog
 
@@ -18,6 +19,7 @@ from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.environments.egress import Find
 from kernel_gateway.services.results.jobs import Job
+from kernel_gateway.storage.hibernations import HibernationRow
 from kernels.errors import DeadlineExceeded, Death, KernelsError
 from kernels.execution import kept_variables
 from kernels.languages import PYTHON
@@ -31,6 +33,8 @@ log = structlog.get_logger(__name__)
 
 IDLE_SECONDS: Final = 1.0
 """After the last code has ended: callers that come back at once are not held up."""
+NO_GENERATION: Final = -1
+"""Of what no kernel of this sandbox has kept."""
 MOST_TOLD: Final = 100
 """Variables in a report."""
 OUTCOMES: Final = ("lost", "stale", "copied", "restored")
@@ -59,17 +63,34 @@ class _Kept:
         return self.kernel is kernel and self.generation == generation
 
 
+class KeptElsewhere(Protocol):
+    """Variables of sessions that gave up their sandbox: `hibernating/waking.py` has them in the store."""
+
+    async def lay(self, live: LiveSession, kernel: SandboxedKernel) -> None:
+        """Have the kernel's sandbox hold them; raises our errors."""
+
+    async def spend(self, live: LiveSession, snapshot: HibernationRow) -> None:
+        """They need not be kept any more; raises our errors."""
+
+
 class SessionVariables:
     """Of one session. `note` stores a note for its notebook, with what is said of the session; it returns at once."""
 
     def __init__(
-        self, live: LiveSession, *, find_environment: Find, background: Background, note: Callable[[str], None]
+        self,
+        live: LiveSession,
+        *,
+        find_environment: Find,
+        background: Background,
+        elsewhere: KeptElsewhere,
+        note: Callable[[str], None],
     ) -> None:
         self.restored: Restored | None = live.row.record.restored
         """What the present kernel has of the one before; None of one that began blank."""
         self._live = live
         self._find_environment = find_environment
         self._background = background
+        self._elsewhere = elsewhere
         self._note = note
         self._kernel: SandboxedKernel | None = None
         """By whose environment the next three are known."""
@@ -81,6 +102,7 @@ class SessionVariables:
         self._keeping: asyncio.Task[None] | None = None
         self._died_running = False
         """Whether code ran when the kernel before the present one ended."""
+        self._restoring = asyncio.Lock()
         self._asked = False
         """Whether the kernel has been asked to keep them and has not answered."""
 
@@ -145,10 +167,36 @@ class SessionVariables:
         self.restored = None
         self._died_running = self._live.running is not None
         if death is None or death.cause == "restart":
-            self._kept = None
+            self.forget()
 
     async def restore(self, kernel: SandboxedKernel) -> None:
-        """Called before code runs: give a kernel what the one before it left, and say what became of it."""
+        """Called before code runs: give a kernel what the one before it left, and say what became of it.
+
+        What the store has for it comes first, and is let go of once it was tried. Raises our errors.
+        """
+        async with self._restoring:
+            snapshot = self._live.snapshot
+            if snapshot is None or kernel.hub is None:
+                return await self._restore(kernel)
+            await self._elsewhere.lay(self._live, kernel)
+            laid = self._kept = _Kept(kernel, NO_GENERATION, snapshot.since, snapshot.executions)
+            await self._restore(kernel)
+            if self._kept is not laid:
+                await self._elsewhere.spend(self._live, snapshot)
+            return None
+
+    def forget(self) -> None:
+        """The next kernel is to be blank, as somebody has asked for."""
+        self._kept = None
+        snapshot, self._live.snapshot = self._live.snapshot, None
+        if snapshot is not None:
+            self._background.spawn(self._elsewhere.spend(self._live, snapshot), f"variables of {self._live.id}")
+
+    def leave(self) -> None:
+        """The session has no kernel any more: what it had of an earlier one is told no longer."""
+        self._kept = self._kernel = self.restored = None
+
+    async def _restore(self, kernel: SandboxedKernel) -> None:
         kept, hub = self._kept, kernel.hub
         if kept is None or hub is None or kept.is_in(kernel, hub.generation):
             return

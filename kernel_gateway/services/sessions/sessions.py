@@ -8,7 +8,7 @@ import math
 import uuid
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import cast
+from typing import Literal, cast
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -17,15 +17,14 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from kernel_gateway.errors import (
+    Conflict,
     DatabaseUnavailable,
     DeadlinePassed,
     GatewayError,
     InvalidRequest,
     NoSpace,
     NotFound,
-    SessionLimit,
     SessionTerminated,
-    Unauthorized,
     WorkspaceInUse,
     translated,
 )
@@ -42,12 +41,13 @@ from kernel_gateway.services.pools.pools import Pools
 from kernel_gateway.services.pools.spare_sandbox import SpareSandbox
 from kernel_gateway.services.records.record import Record
 from kernel_gateway.services.sessions.builder import SessionBuilder
+from kernel_gateway.services.sessions.hibernating.live_quota import require_place, wait_for_place
 from kernel_gateway.services.sessions.interrupts import interrupt_code
 from kernel_gateway.services.sessions.lifecycle import Lifecycle
 from kernel_gateway.services.sessions.live_session import LiveSession, describe_session
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.settings import Settings
-from kernel_gateway.storage import executions, principals, sessions
+from kernel_gateway.storage import executions, sessions
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.sessions import Record as StoredRecord
 from kernel_gateway.storage.sessions import SessionRow, Surroundings
@@ -58,7 +58,6 @@ from sandcell.models.sessions import Session, SessionStatus, StartSession
 from sandcell.models.sync import SyncMode
 
 log = structlog.get_logger(__name__)
-RETRY_SECONDS = 10.0
 END_SECONDS = 180.0
 """How long a stop waits past the flush deadline before it says that the end goes on without it."""
 LONGEST_NAME = 200
@@ -186,11 +185,14 @@ class Sessions:
         principal: Principal,
         limit: int = 100,
         cursor: str | None = None,
-        status: SessionStatus | None = None,
+        status: SessionStatus | Literal["LIVE"] | None = None,
         *,
         environment: str | None = None,
     ) -> Page[Session]:
-        """The principal's sessions, of one status and environment or of any, newest first; usage as last asked for."""
+        """The principal's sessions, of one status and environment or of any, newest first; usage as last asked for.
+
+        LIVE are those that have not ended.
+        """
         rows, following = await self._database.run(
             lambda connection: sessions.list_of(
                 connection, principal.id, limit, cursor, status, environment=environment
@@ -220,14 +222,16 @@ class Sessions:
         live = await self._registry.require(principal, session_id)
         live.follow_clock()
         now, most = self._clock.now(), self._settings.session_timeout_max_seconds
+        if live.hibernated:
+            raise Conflict("the session is hibernated: resume it first", session_id=session_id)
         expires = now + _within("timeout", seconds, 0, most)
-        if expires - live.row.created > most:
+        if expires - live.row.created - live.row.record.slept_seconds > most:
             raise InvalidRequest(f"timeout: a session lives for at most {most:,} seconds from its start")
         if not (only_later and expires <= live.row.expires):
             lifetime = math.ceil(expires - live.row.created)
             await self._database.run(lambda c: sessions.set_expiry(c, session_id, expires, lifetime))
             live.row = replace(live.row, expires=expires, timeout_seconds=lifetime)
-            self._lifecycle.watch_time(live)
+            live.time_changed()
         return live.describe()
 
     async def interrupt(self, principal: Principal, session_id: str) -> None:
@@ -250,6 +254,7 @@ class Sessions:
         with translated(), live.in_use():
             before = live.sandbox.kernel
             kernel = await live.sandbox.ensure_started()
+            live.variables.forget()
             who = (author or principal.name).replace("`", "'")
             await self._record.note(live, "restart", f"**Restart** of the kernel, asked for by `{who}`.")
             if kernel is before:
@@ -342,21 +347,18 @@ class Sessions:
 
     async def _take_place(self, live: LiveSession, workspace_id: str | None, chosen: Chosen) -> None:
         """Raises what `_reserve` does; a place that a session has just left is waited for."""
-        give_up = self._clock.now() + self._settings.start_deadline_seconds
-        while True:
-            try:
-                return await self._database.run(
-                    lambda connection: self._reserve(connection, live, workspace_id, chosen)
-                )
-            except SessionLimit:
-                if self._clock.now() > give_up or not await self._dead_sandboxes.wait_for_one():
-                    raise
+        await wait_for_place(
+            lambda: self._database.run(lambda connection: self._reserve(connection, live, workspace_id, chosen)),
+            self._dead_sandboxes,
+            self._clock,
+            self._settings.start_deadline_seconds,
+        )
 
     def _reserve(self, connection: Connection, live: LiveSession, workspace_id: str | None, chosen: Chosen) -> None:
         """Take one of the live sessions and the workspace, and hold the environment, in one transaction."""
         row = live.row
         chosen.require(connection)
-        self._require_room(connection, row.principal_id)
+        require_place(connection, self._settings, row.principal_id, self._dead_sandboxes)
         if workspace_id is None:
             sessions.add_workspace(connection, row.id, row.principal_id, row.created)
         else:
@@ -367,22 +369,6 @@ class Sessions:
                 raise _in_use_error(workspace_id, workspace.session_id)
         sessions.add(connection, replace(row, record=live.build_record()))
         executions.add_note(connection, live.note("started", f"**Session started** in `{row.environment}`."))
-
-    def _require_room(self, connection: Connection, principal_id: str) -> None:
-        """Raises SessionLimit, Unauthorized."""
-        most = self._settings.live_sessions
-        disabled, quota = principals.standing(connection, principal_id)
-        if disabled:  # since this call was let in
-            raise Unauthorized
-        own = quota or self._settings.own_sessions
-        dead, own_dead = self._dead_sandboxes.count(), self._dead_sandboxes.count(principal_id)
-        if sessions.count_live(connection) + dead >= most:
-            raise SessionLimit(f"{most:,} sessions are live, which is the most", retry_after_seconds=RETRY_SECONDS)
-        if own < most and sessions.count_live(connection, principal_id) + own_dead >= own:
-            raise SessionLimit(
-                f"{own:,} of your sessions are live, which is the most that one principal may have: stop one first",
-                retry_after_seconds=RETRY_SECONDS,
-            )
 
     def _describe(self, principal: Principal, row: SessionRow) -> Session:
         live = self._registry.find(principal, row.id)

@@ -139,10 +139,10 @@ class ReceivingHandler(TreeHandler):
 
 
 class BatchHandler(ReceivingHandler):
-    """PUT /v1/files/batch: write many files; each in one piece or not at all."""
+    """PUT /v1/files/batch?everywhere=: write many files; each in one piece or not at all."""
 
     def begin(self) -> Batch:
-        return Batch(self.control.files.upload)
+        return Batch(self.tree.upload)
 
 
 class ContentHandler(ReceivingHandler):

@@ -46,9 +46,9 @@ def _go_on(client: Client, current: str, environment: str | None) -> str:
         session = client.get_session(current)
     except NotFound:
         return start(client, environment, f"the session {current} is not known to the service any more")
-    if session.status == "READY" and (environment is None or _is_of(client, session, environment)):
+    if session.status != "TERMINATED" and (environment is None or _is_of(client, session, environment)):
         return current
-    if session.status == "READY":
+    if session.status != "TERMINATED":
         return start(client, environment, f"the current session has the environment {session.environment}")
     return replace_ended(client, session, environment)
 

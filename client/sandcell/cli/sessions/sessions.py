@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import get_args
 
 import click
@@ -15,18 +15,20 @@ from sandcell.cli.screen import say, show_json, show_table
 from sandcell.cli.sessions import choosing, current_session
 from sandcell.cli.verbs import Verbs
 from sandcell.cli.wording import describe_network, describe_sync, format_megabytes
+from sandcell.models.model import Page
 from sandcell.models.network import SessionNetwork
-from sandcell.models.sessions import KeepVariables, Restored, Session, SessionStatus
+from sandcell.models.sessions import HibernationReport, KeepVariables, Restored, Session, SessionStatus
 from sandcell.models.sync import SyncMode
 from sandcell.operations import sessions as operations
 from sandcell.paging import collect_pages
+from sandcell.steps import Operation
 
 COLUMNS = ("SESSION", "STATUS", "ENVIRONMENT", "NAME", "LAST ACTIVITY", "ENDS IF IDLE", "RUNTIME", "NETWORK")
 
 
 @click.group(cls=Verbs, path="session")
 def session() -> None:
-    """Start, list, show, interrupt, restart and stop sessions."""
+    """Start, list, show, interrupt, restart, hibernate and stop sessions."""
 
 
 @session.command("ls")
@@ -35,16 +37,21 @@ def session() -> None:
 @connected
 def list_(client: Client, *, everything: bool, as_json: bool) -> None:
     """List your sessions, newest first."""
-    status: SessionStatus | None = None if everything else "READY"
-    sessions = client.carry_out(collect_pages(lambda cursor: operations.list_sessions(status=status, cursor=cursor)))
+    statuses: tuple[SessionStatus | None, ...] = (None,) if everything else ("READY", "HIBERNATED")
+    sessions = [each for status in statuses for each in client.carry_out(collect_pages(_list_of(status)))]
+    sessions.sort(key=lambda each: each.created_at, reverse=True)
     if as_json:
         show_json(sessions)
         return
     show_table(COLUMNS, [_row(each) for each in sessions])
 
 
+def _list_of(status: SessionStatus | None) -> Callable[[str | None], Operation[Page[Session]]]:
+    return lambda cursor: operations.list_sessions(status=status, cursor=cursor)
+
+
 def _row(each: Session) -> tuple[object, ...]:
-    idle = each.idle_expires_at if each.status == "READY" else ""
+    idle = each.idle_expires_at if each.status != "TERMINATED" else ""
     status = each.status if each.ended is None else f"{each.status} ({each.ended.reason})"
     mode = each.network.mode if each.network.role is None else f"{each.network.mode} and S3"
     return (each.id, status, each.environment, each.name, each.last_activity_at, idle, each.runtime, mode)
@@ -208,6 +215,41 @@ def restart(client: Client, *, session_id: str | None) -> None:
     """Start a blank kernel in a session (default: the current one); its files stay, its variables are gone."""
     restarted = client.restart(choosing.find(client, session_id))
     say(f"restarted {restarted.id}: kernel generation {restarted.generation}")
+
+
+@session.command("hibernate", short_help="Give up a session's memory until its next use.")
+@click.argument("session_id", required=False, metavar="[SESSION]", shell_complete=completion.sessions)
+@as_json
+@connected
+def hibernate(client: Client, *, session_id: str | None, as_json: bool) -> None:
+    """Give up the memory of a session (default: the current one) until its next use; says what is not kept."""
+    found = client.hibernate(choosing.find(client, session_id))
+    if as_json:
+        show_json(found)
+        return
+    report = found.hibernated or HibernationReport()
+    say(f"hibernated {found.id} until {report.until}: {report.size_bytes:,} bytes of variables")
+    for each in report.variables:
+        if each.outcome == "lost":
+            say(f"not kept: {each.name}: {each.why}")
+    for lost in report.lost:
+        say(f"not kept: {lost}")
+
+
+@session.command("resume", short_help="Wake a hibernated session, as its next use does.")
+@click.argument("session_id", required=False, metavar="[SESSION]", shell_complete=completion.sessions)
+@as_json
+@connected
+def resume(client: Client, *, session_id: str | None, as_json: bool) -> None:
+    """Wake a session (default: the current one); says which variables did not come back."""
+    found = client.resume(choosing.find(client, session_id))
+    if as_json:
+        show_json(found)
+        return
+    say(f"resumed {found.id}: kernel generation {found.generation}")
+    for each in found.restored.variables if found.restored is not None else ():
+        if each.outcome == "lost":
+            say(f"not restored: {each.name}: {each.why}")
 
 
 @session.command("stop", short_help="Stop a session; its files stay.")

@@ -63,6 +63,14 @@ async def restart_session(call: Call) -> Session:
     return await call.services.sessions.restart(call.principal, call.ids["session_id"])
 
 
+async def hibernate_session(call: Call) -> Session:
+    return await call.services.hibernation.hibernate(call.principal, call.ids["session_id"])
+
+
+async def resume_session(call: Call) -> Session:
+    return await call.services.hibernation.resume(call.principal, call.ids["session_id"])
+
+
 async def get_notebook(call: Call) -> Response:
     """As it is, or as a view of it. A page holds what a sandbox put out: a browser lets nothing of it act."""
     session_id, form = call.ids["session_id"], call.query.format
@@ -179,6 +187,26 @@ ROUTES: Final[tuple[Route, ...]] = (
         summary="Start a blank kernel of a new generation",
         result=Session,
         errors=LIVE,
+    ),
+    Route(
+        "POST",
+        f"{SESSION}/hibernate",
+        hibernate_session,
+        name="hibernateSession",
+        event="HibernateSession",
+        summary="Give up the session's sandbox until its next use; `hibernated` says what is kept",
+        result=Session,
+        errors=(*LIVE, e.SessionBusy, e.QuotaReached, e.StoreUnavailable, e.NoSpace, e.ShuttingDown, e.DeadlinePassed),
+    ),
+    Route(
+        "POST",
+        f"{SESSION}/resume",
+        resume_session,
+        name="resumeSession",
+        event="ResumeSession",
+        summary="Wake a hibernated session, as its next use does",
+        result=Session,
+        errors=(*LIVE, e.SessionLimit, e.NoMemory, e.StoreUnavailable, e.ShuttingDown, e.DeadlinePassed),
     ),
     Route(
         "GET",

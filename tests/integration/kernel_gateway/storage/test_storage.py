@@ -27,10 +27,11 @@ from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.clock import SystemClock
 from kernel_gateway.services.credentials.authentication import Identity
 from kernel_gateway.services.credentials.tokens import Tokens
-from kernel_gateway.storage import audit, executions, principals, schema, sessions
+from kernel_gateway.storage import audit, executions, principals, sessions
 from kernel_gateway.storage.audit import AuditFilter, AuditRow
 from kernel_gateway.storage.database import Database, reading, writing
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
+from kernel_gateway.storage.migrations import schema
 from kernel_gateway.storage.sessions import SessionRow
 from kernel_gateway.storage.tables import metadata
 

@@ -132,12 +132,29 @@ def test_lifetimes(owner: Owner) -> None:
         assert owner.control("POST", f"/sandboxes/{owner.id}/timeout", json=wrong).status_code == 400
 
 
+def test_a_sandbox_is_paused_and_resumed(service: RunningService, http: httpx.Client) -> None:
+    owner = make_owner(service, http, metadata={"paused": "1"}, autoPause=True)
+    where = f"/sandboxes/{owner.id}"
+    assert owner.control("GET", where).json()["lifecycle"]["onTimeout"] == "pause"
+    assert owner.data("POST", "/execute", json={"code": "x = 41"}).status_code == 200
+    assert owner.control("POST", f"{where}/pause", json={}).status_code == 204
+    assert owner.control("POST", f"{where}/pause", json={}).status_code == 409
+    assert owner.control("GET", where).json()["state"] == "paused"
+    for state, found in (("paused", [owner.id]), ("running", []), ("running,paused", [owner.id])):
+        query = {"state": state, "metadata": "paused%3D1"}
+        listed = owner.http.get("/v2/sandboxes", params=query, headers={"X-API-Key": owner.key})
+        assert [each["sandboxID"] for each in listed.json()] == found
+    assert owner.control("POST", f"{where}/connect", json={"timeout": 500}).status_code == 201
+    assert owner.control("GET", where).json()["state"] == "running"
+    assert '"42"' in owner.data("POST", "/execute", json={"code": "x + 1"}).text
+    assert owner.control("DELETE", where).status_code == 204
+
+
 def test_what_is_not_supported_says_so(owner: Owner) -> None:
-    for path in ("pause", "snapshots", "fork"):
+    for path in ("snapshots", "fork"):
         answer = owner.control("POST", f"/sandboxes/{owner.id}/{path}", json={})
         assert (answer.status_code, answer.json()["code"], answer.headers["Should-Retry"]) == (501, 501, "false")
         assert "not supported" in answer.json()["message"]
-    assert owner.control("POST", "/v2/sandboxes", json={"templateID": "base", "autoPause": True}).status_code == 501
     assert owner.control("POST", "/v2/sandboxes", json={"templateID": "no-such"}).status_code == 400
     assert owner.data("POST", "/execute", json={"code": "1", "language": "r"}).status_code == 400
     both = owner.data("POST", "/execute", json={"code": "1", "language": "python", "context_id": "x"})

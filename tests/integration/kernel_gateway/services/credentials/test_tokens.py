@@ -18,8 +18,9 @@ from kernel_gateway.services.credentials.access_keys import AccessKeys
 from kernel_gateway.services.credentials.authentication import Identity
 from kernel_gateway.services.credentials.tokens import Tokens
 from kernel_gateway.settings import Settings
-from kernel_gateway.storage import attach_tokens, schema
+from kernel_gateway.storage import attach_tokens
 from kernel_gateway.storage.database import Database
+from kernel_gateway.storage.migrations import schema
 from tests.doubles.turned_clock import TurnedClock
 
 GIVEN = "the token of the administrator"

@@ -8,7 +8,7 @@ from kernel_gateway.errors import InvalidRequest
 from kernel_gateway.faces.agent_engine.filters import parse_filter
 from kernel_gateway.storage.agent_engine import EVERYTHING, Wanted
 
-READY, ENDED = frozenset({"READY"}), frozenset({"TERMINATED"})
+READY, PAUSED, ENDED = frozenset({"READY"}), frozenset({"HIBERNATED"}), frozenset({"TERMINATED"})
 
 
 @pytest.mark.parametrize(
@@ -18,8 +18,9 @@ READY, ENDED = frozenset({"READY"}), frozenset({"TERMINATED"})
         ('state="STATE_RUNNING"', Wanted(READY)),
         ("state = STATE_RUNNING", Wanted(READY)),
         ("state:STATE_TERMINATED", Wanted(ENDED)),
-        ('state!="STATE_RUNNING"', Wanted(ENDED)),
-        ('state="STATE_PAUSED"', Wanted(frozenset())),
+        ('state!="STATE_RUNNING"', Wanted(PAUSED | ENDED)),
+        ('state="STATE_PAUSED"', Wanted(PAUSED)),
+        ('state="STATE_PAUSING"', Wanted(frozenset())),
         ('state!="STATE_PAUSED"', Wanted(READY | ENDED)),
         ('state="STATE_RUNNING" AND state="STATE_TERMINATED"', Wanted(frozenset())),
         ('display_name="a AND b"', Wanted(None, frozenset({"a AND b"}))),

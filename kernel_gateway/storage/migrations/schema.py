@@ -14,7 +14,7 @@ from sqlalchemy import Column, Connection, MetaData, PrimaryKeyConstraint, Strin
 from kernel_gateway.errors import DatabaseTooNew, StartRefused
 from kernel_gateway.storage.tables import metadata
 
-MIGRATIONS: Final = Path(__file__).parent / "migrations"
+MIGRATIONS: Final = Path(__file__).parent
 REVISIONS: Final = tuple(sorted(file.name[1:5] for file in (MIGRATIONS / "versions").glob("v[0-9]*.py")))
 """Every revision that this version knows, by the names of the files in which they are; the newest is the last."""
 _VERSION: Final = Table(

@@ -1,0 +1,87 @@
+"""What kernels have written down of their variables, copied from sandboxes to the store and back.
+
+One object for each snapshot, under a prefix beside the workspaces', where no list of files shows it. Its bytes come
+from a sandbox and go into one: here they are counted and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from pathlib import Path
+from typing import BinaryIO, Final, cast
+
+from kernel_gateway.errors import translated
+from kernel_gateway.services.mirroring.mirrors import Mirrors
+from kernels.guest_client.client import GuestClient
+from kernels.guest_client.packed_directory import list_packed, unpack
+from workspace_sync.store import CHUNK_BYTES, FileSource
+
+DIRECTORY: Final = "home/user/.cache/sandcell/variables"
+"""Where `kernels/guest/in_kernel/kept_variables.py` has them, from the sandbox's root."""
+OVERHEAD_BYTES: Final = 16 << 20
+"""What the index and the files' heads may take besides the values."""
+COPY_SECONDS: Final = 300.0
+"""Longest time one snapshot takes from the sandbox to this host, or into a sandbox."""
+
+
+class Snapshots:
+    """`directory` is this service's own: a snapshot is there, under no name, while it is on its way to the store."""
+
+    def __init__(self, mirrors: Mirrors, directory: Path, require_room: Callable[[int], None]) -> None:
+        self._mirrors = mirrors
+        self._directory = directory
+        self._require_room = require_room
+
+    async def put(self, guest: GuestClient, name: str, most_bytes: int) -> int:
+        """Copy what the kernel has written down; its size. It is in the store, whole, when this returns.
+
+        Raises SandboxUnavailable, NoSpace, StoreUnavailable, DeadlinePassed.
+        """
+        with translated():
+            async with asyncio.timeout(COPY_SECONDS):
+                packed = await list_packed(guest, DIRECTORY, most_bytes + OVERHEAD_BYTES)
+                self._require_room(packed.size)
+                file = await asyncio.to_thread(self._open)
+                try:
+                    async with aclosing(packed.chunks(guest)) as chunks:
+                        async for chunk in chunks:
+                            await asyncio.to_thread(file.write, chunk)
+                except BaseException:
+                    file.close()
+                    raise
+            await self._mirrors.run(lambda: self._put(name, file, packed.size))
+        return packed.size
+
+    def _open(self) -> BinaryIO:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        return tempfile.TemporaryFile(dir=self._directory)
+
+    def _put(self, name: str, file: BinaryIO, size: int) -> None:
+        with file:
+            self._mirrors.store.put(_key(name), cast("BinaryIO", FileSource(file, size)), size)
+
+    async def lay(self, guest: GuestClient, name: str) -> None:
+        """Write it down in a sandbox, as it was in the one before; raises as `put` does, and NotFound."""
+        with translated():
+            stream = await self._mirrors.run(lambda: self._mirrors.store.get(_key(name)))
+            async with asyncio.timeout(COPY_SECONDS), aclosing(self._read(stream)) as chunks:
+                await unpack(guest, chunks)
+
+    async def _read(self, stream: BinaryIO) -> AsyncGenerator[bytes]:
+        try:
+            while chunk := await self._mirrors.run(lambda: stream.read(CHUNK_BYTES)):
+                yield chunk
+        finally:
+            stream.close()
+
+    async def remove(self, name: str) -> None:
+        """Remove it from the store; an absent one is fine. Raises StoreUnavailable."""
+        with translated():
+            await self._mirrors.run(lambda: self._mirrors.store.delete([_key(name)]))
+
+
+def _key(name: str) -> str:
+    return f"variables/{name}"

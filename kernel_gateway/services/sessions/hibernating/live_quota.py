@@ -1,0 +1,59 @@
+"""How many sessions there may be: asked in the transaction that makes one more, so that no two get the last place."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from sqlalchemy import Connection
+
+from kernel_gateway.errors import QuotaReached, SessionLimit, Unauthorized
+from kernel_gateway.services.admission.dead_sandboxes import DeadSandboxes
+from kernel_gateway.services.clock import Clock
+from kernel_gateway.settings import Settings
+from kernel_gateway.storage import hibernations, principals, sessions
+
+RETRY_SECONDS: Final = 10.0
+MEGABYTE: Final = 1 << 20
+T = TypeVar("T")
+
+
+async def wait_for_place(take: Callable[[], Awaitable[T]], dead: DeadSandboxes, clock: Clock, seconds: float) -> T:
+    """What `take` gives, which raises SessionLimit; a place that a session has just left is waited for."""
+    give_up = clock.now() + seconds
+    while True:
+        try:
+            return await take()
+        except SessionLimit:
+            if clock.now() > give_up or not await dead.wait_for_one():
+                raise
+
+
+def require_place(connection: Connection, settings: Settings, principal_id: str, dead: DeadSandboxes) -> None:
+    """For one more session with a sandbox; those of ended sessions count too. Raises SessionLimit, Unauthorized."""
+    most = settings.live_sessions
+    disabled, quota = principals.standing(connection, principal_id)
+    if disabled:  # since this call was let in
+        raise Unauthorized
+    own = quota or settings.own_sessions
+    if sessions.count_live(connection) + dead.count() >= most:
+        raise SessionLimit(f"{most:,} sessions are live, which is the most", retry_after_seconds=RETRY_SECONDS)
+    own_live = sessions.count_live(connection, principal_id) + dead.count(principal_id)
+    if own < most and own_live >= own:
+        raise SessionLimit(
+            f"{own:,} of your sessions are live, which is the most that one principal may have: stop one first",
+            retry_after_seconds=RETRY_SECONDS,
+        )
+
+
+def require_hibernated_place(connection: Connection, settings: Settings, principal_id: str, size: int) -> None:
+    """For one more hibernated session, whose variables take so many bytes in the store; raises QuotaReached."""
+    most, most_bytes = settings.hibernated_sessions, settings.hibernated_mb * MEGABYTE
+    if sessions.count_live(connection, principal_id, status="HIBERNATED") >= most:
+        raise QuotaReached(f"{most:,} of your sessions are hibernated, which is the most: stop one", quota=most)
+    taken = hibernations.sum_bytes(connection, principal_id)
+    if taken + size > most_bytes:
+        raise QuotaReached(
+            f"the variables of your hibernated sessions take {taken:,} bytes: {size:,} more are over {most_bytes:,}",
+            quota=most_bytes,
+        )

@@ -1,0 +1,128 @@
+"""How a hibernated session gets a sandbox again: whoever asks for its kernel wakes it, and others wait for that.
+
+Its variables are in the store until a kernel has them. They are laid into the new sandbox before anybody has its
+kernel; then the session's row says READY. When either fails the sandbox is removed, and the session still hibernated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import structlog
+from msgspec.structs import replace as replace_record
+from sqlalchemy import Connection
+
+from kernel_gateway.errors import GatewayError, SessionTerminated, StoreUnavailable
+from kernel_gateway.services.admission.dead_sandboxes import DeadSandboxes
+from kernel_gateway.services.background import Background
+from kernel_gateway.services.clock import Clock
+from kernel_gateway.services.mirroring.snapshots import Snapshots
+from kernel_gateway.services.records.record import Record
+from kernel_gateway.services.sessions.hibernating.live_quota import require_place, wait_for_place
+from kernel_gateway.services.sessions.live_session import LiveSession
+from kernel_gateway.settings import Settings
+from kernel_gateway.storage import hibernations, sessions
+from kernel_gateway.storage.database import Database
+from kernel_gateway.storage.hibernations import HibernationRow
+from kernels.errors import Death
+from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
+
+log = structlog.get_logger(__name__)
+HIBERNATED: Final = Death("hibernated", "The session was hibernated, and is woken")
+
+
+@dataclass(frozen=True)
+class Waking:
+    """What a session's sandbox asks when it is launched, and its variables before they are restored.
+
+    What it stands on is there for `Hibernation`, too.
+    """
+
+    settings: Settings
+    clock: Clock
+    database: Database
+    snapshots: Snapshots
+    record: Record
+    background: Background
+    dead_sandboxes: DeadSandboxes
+
+    async def may_launch(self, live: LiveSession) -> None:
+        """Called before a sandbox is launched; raises SessionLimit while others have all places."""
+        if live.hibernated:
+            await wait_for_place(
+                lambda: self.database.run(lambda c: self._require_place(c, live)),
+                self.dead_sandboxes,
+                self.clock,
+                self.settings.start_deadline_seconds,
+            )
+
+    def _require_place(self, connection: Connection, live: LiveSession) -> None:
+        require_place(connection, self.settings, live.row.principal_id, self.dead_sandboxes)
+
+    async def note_launched(self, live: LiveSession, kernel: SandboxedKernel) -> None:
+        """Called when a new sandbox's kernel lives and nobody has it yet; raises our errors, and the sandbox goes."""
+        await self.lay(live, kernel)
+        if live.hibernated:
+            await self._wake(live, kernel.generation)
+
+    async def lay(self, live: LiveSession, kernel: SandboxedKernel) -> None:
+        """Have the sandbox hold what is kept for its next kernel, if anything is; raises our errors."""
+        snapshot = live.snapshot
+        if snapshot is None or live.snapshot_laid is kernel:
+            return
+        try:
+            await self.snapshots.lay(kernel.guest, snapshot.name)
+        except StoreUnavailable as error:
+            raise StoreUnavailable(
+                f"the session's variables cannot be read now; it stays as it is: {error.message}"
+            ) from error
+        live.snapshot_laid = kernel
+
+    async def _wake(self, live: LiveSession, generation: int) -> None:
+        live.follow_clock()
+        now, snapshot = self.clock.now(), live.snapshot
+        left = snapshot.left_seconds if snapshot is not None else float(live.row.timeout_seconds)
+        since = snapshot.since if snapshot is not None else now
+        record = live.build_record()
+        row = replace(
+            live.row,
+            status="READY",
+            generation=generation,
+            last_activity=now,
+            expires=now + left,
+            record=replace_record(record, slept_seconds=record.slept_seconds + max(now - since, 0.0)),
+        )
+
+        def store(connection: Connection) -> None:
+            self._require_place(connection, live)
+            if not sessions.change_status(connection, row):
+                raise SessionTerminated("the session has ended", session_id=row.id)
+
+        await self.record.note(live, "woken", "**Session woken.** It was hibernated.", store)
+        live.row = row
+        live.touch()
+        live.stored_activity = live.last_activity
+        live.time_changed()
+        live.news.append("woken", {"generation": generation})
+        log.info("session_woken", session=live.id, generation=generation)
+
+    async def spend(self, live: LiveSession, snapshot: HibernationRow) -> None:
+        """The session's kernel has what was kept, or never will: the store need not keep it. Raises our errors."""
+        await self.database.run(lambda c: hibernations.spend(c, snapshot.id))
+        if live.snapshot is snapshot:
+            live.snapshot = None
+        live.snapshot_laid = None
+        self.background.spawn(self._remove(snapshot), f"snapshot {snapshot.name}")
+
+    async def remove_spent(self) -> None:
+        """Remove from the store what nobody is to have any more; called again and again, and when a session ends."""
+        for each in await self.database.run(hibernations.list_spent):
+            await self._remove(each)
+
+    async def _remove(self, snapshot: HibernationRow) -> None:
+        try:
+            await self.snapshots.remove(snapshot.name)
+            await self.database.run(lambda c: hibernations.forget(c, snapshot.id))
+        except GatewayError as error:  # its row is still there: the next round tries again
+            log.warning("snapshot_not_removed", session=snapshot.session_id, error=error.code)
