@@ -2,7 +2,7 @@
 // page asks: no other page can add it.
 
 export interface Session {
-  id: string; name: string; status: "READY" | "TERMINATED"; environment: string; generation: number;
+  id: string; name: string; status: "READY" | "HIBERNATED" | "TERMINATED"; environment: string; generation: number;
   created_at: string; last_activity_at: string; expires_at: string; idle_expires_at: string;
   ended: { reason: string; detail: string; at: string } | null;
   usage: { memory_bytes: number; memory_limit_bytes: number; cpu_seconds: number; storage_used_bytes: number;

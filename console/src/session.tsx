@@ -22,6 +22,8 @@ export function SessionPage({ id, may }: { id: string; may: boolean }) {
   const waiting = executions.filter((each) => each.status === "queued").length;
   const ended = executions.filter((each) => each.ended_at).length;
   const live = session?.status === "READY";
+  const hibernated = session?.status === "HIBERNATED";
+  const usable = live || hibernated;
 
   useEffect(() => {
     const stop = new AbortController();
@@ -30,9 +32,9 @@ export function SessionPage({ id, may }: { id: string; may: boolean }) {
       ask<Session>("GET", `/v1/sessions/${id}`, undefined, stop.signal).then(setSession).catch(() => undefined);
     };
     load();
-    const timer = live === false ? undefined : setInterval(load, USAGE_SECONDS * 1000);
+    const timer = session && !usable ? undefined : setInterval(load, USAGE_SECONDS * 1000);
     return () => { stop.abort(); clearInterval(timer); };
-  }, [id, changes, busy, live]);
+  }, [id, changes, busy, usable]);
   useEffect(() => { if (session) document.title = `${session.name} · Sandcell`; }, [session?.name]);
 
   async function act(method: string, path: string, question = ""): Promise<void> {
@@ -72,13 +74,16 @@ export function SessionPage({ id, may }: { id: string; may: boolean }) {
           <>
             <button type="button" disabled={!busy} onClick={() => act("POST", "/interrupt")}>Interrupt</button>
             <button type="button" onClick={() => act("POST", "/restart", "Restart the kernel? Its variables are lost; files stay.")}>Restart</button>
-            <button type="button" class="danger" onClick={() => act("DELETE", "", "Stop the session? Its files and its notebook stay.")}>Stop</button>
           </>
+        )}
+        {hibernated && may && <button type="button" onClick={() => act("POST", "/resume")}>Resume</button>}
+        {usable && may && (
+          <button type="button" class="danger" onClick={() => act("DELETE", "", "Stop the session? Its files and its notebook stay.")}>Stop</button>
         )}
       </div>
       {(failed || problem) && <p role="alert" class="problem">{failed || problem}</p>}
       {loaded && executions.length === 0 && !problem && (
-        <p class="empty">Nothing has run here yet.{live && may && " Write code below and press Shift+Enter."}</p>
+        <p class="empty">Nothing has run here yet.{usable && may && " Write code below and press Shift+Enter."}</p>
       )}
       <div class="halves">
         <Cells executions={executions} />
@@ -87,7 +92,7 @@ export function SessionPage({ id, may }: { id: string; may: boolean }) {
       </div>
       <p class="hidden" role="status">{busy ? "Code is running" : "Idle"}</p>
       {session?.ended && <p class="note">This session ended <When time={session.ended.at} now={now} />: {session.ended.detail || session.ended.reason}.</p>}
-      {live && may && <Prompt id={id} waiting={waiting} />}
+      {usable && may && <Prompt id={id} waiting={waiting} />}
     </section>
   );
 }

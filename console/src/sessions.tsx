@@ -26,14 +26,18 @@ export function Sessions({ may }: { may: boolean }) {
   const now = useNow(5);
 
   async function load(signal?: AbortSignal): Promise<void> {
-    const status = shown === "live" ? "&status=READY" : shown === "past" ? "&status=TERMINATED" : "";
+    const statuses = shown === "live" ? ["READY", "HIBERNATED"] : shown === "past" ? ["TERMINATED"] : [""];
     try {
       const found: Session[] = [];
       let cut = false;
-      for await (const page of pages<Session>(`/v1/sessions?limit=200${status}`, signal)) {
-        found.push(...page);
-        if ((cut = found.length >= MOST_LISTED)) break;
+      for (const status of statuses) {
+        for await (const page of pages<Session>(`/v1/sessions?limit=200${status && `&status=${status}`}`, signal)) {
+          found.push(...page);
+          if ((cut = found.length >= MOST_LISTED)) break;
+        }
+        if (cut) break;
       }
+      found.sort((one, other) => Date.parse(other.created_at) - Date.parse(one.created_at));
       setSessions(found);
       setMore(cut);
       setProblem("");
@@ -58,7 +62,7 @@ export function Sessions({ may }: { may: boolean }) {
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);
   const visible = (sessions ?? []).filter((each) =>
     (!environment || each.environment === environment) && words.every((word) => textOf(each).includes(word)));
-  const stoppable = visible.filter((each) => each.status === "READY" && chosen.has(each.id));
+  const stoppable = visible.filter((each) => each.status !== "TERMINATED" && chosen.has(each.id));
 
   async function stopChosen(): Promise<void> {
     if (!confirm(`Stop ${stoppable.length} ${stoppable.length === 1 ? "session" : "sessions"}? Their files stay.`)) return;
@@ -138,7 +142,7 @@ function textOf(session: Session): string {
 
 function Row({ session, now, chosen, choose }:
   { session: Session; now: number; chosen: boolean; choose?: (id: string, on: boolean) => void }) {
-  const live = session.status === "READY";
+  const live = session.status !== "TERMINATED";
   return (
     <tr>
       {choose && (
@@ -166,6 +170,9 @@ export function State({ session, now }: { session: Session; now: number }) {
   if (session.status === "TERMINATED") {
     const reason = REASONS[session.ended?.reason ?? ""] ?? session.ended?.reason ?? "";
     return <span class="state ended" title={session.ended?.detail}>Ended{reason && `: ${reason}`}</span>;
+  }
+  if (session.status === "HIBERNATED") {
+    return <span class="state" title="Its next use wakes it.">Hibernated until {new Date(session.expires_at).toLocaleDateString()}</span>;
   }
   const ends = Date.parse(session.idle_expires_at);
   return (
