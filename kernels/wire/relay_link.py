@@ -145,13 +145,10 @@ class RelayLink:
         self._unconfirmed.append((self._sent, frame))
         self._write(frame)
 
-    def acknowledge(self, number: int) -> None:
-        """Everything up to this number is durable."""
-        self._write(frames.encode(frames.ACK, frames.NUMBER.pack(number)))
-
-    def finish_run(self, run_id: str) -> None:
-        """The outcome of a run is durable: it is not asked for again."""
-        self._write(frames.encode(frames.DONE, run_id.encode()))
+    def acknowledge(self, number: int, run_id: str = "") -> None:
+        """Everything up to this number is durable, and so is the outcome of that run: it is not asked for again."""
+        done = frames.encode(frames.DONE, run_id.encode()) if run_id else b""
+        self._write(done + frames.encode(frames.ACK, frames.NUMBER.pack(number)))
 
     def leave_note(self, note: bytes) -> None:
         """What who comes next is to find in the welcome."""
