@@ -102,7 +102,7 @@ async def execute(
         run.start(code, timeout_seconds, interrupt_grace_seconds)
         hub.flow()
         await run.catches_up()
-        ended = await run.ends_within(max(timeout_seconds - elapsed_seconds, 0.0))
+        ended = await run.ends_within(max(timeout_seconds - elapsed_seconds, run.ending_seconds))
         if not ended:
             run.timed_out = True
             ended = await _interrupt(run, interrupt, interrupt_grace_seconds)
@@ -214,6 +214,11 @@ class _Run:
             catching_up = asyncio.ensure_future(self._hub.catch_up(CATCH_UP_SECONDS))
             await asyncio.wait({catching_up, self._ended}, return_when=asyncio.FIRST_COMPLETED)
             catching_up.cancel()
+
+    @property
+    def ending_seconds(self) -> float:
+        """What a run that is taken up may take to its end although its time is over: its code may have ended before."""
+        return SETTLE_SECONDS if self._reply is not None or self._idle or self._failed else 0.0
 
     async def interrupt_is_sent(self, seconds: float) -> None:
         """Wait for an interrupt that was sent again, lest it meet what the kernel runs next."""

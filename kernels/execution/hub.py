@@ -231,11 +231,9 @@ class Hub:
         """What came up to this number is durable, the outcome of that execution with it."""
         if self._relay is None:
             return
-        if execution_id:
-            self._relay.finish_run(execution_id)
-        if number > self._acknowledged:
-            self._acknowledged = number
-            self._relay.acknowledge(number)
+        if execution_id or number > self._acknowledged:
+            self._acknowledged = max(number, self._acknowledged)
+            self._relay.acknowledge(self._acknowledged, execution_id)
 
     def _find_resumed(self, relay: RelayLink) -> bool:
         """Whether an earlier process has used the kernel, by what its relay says; raises SandboxFailed."""

@@ -30,6 +30,7 @@ MOST_RESUMED: Final = 50
 """How often without a steady time between: a relay that breaks off again and again is none."""
 STEADY_SECONDS: Final = 60.0
 RESUME_PAUSE_SECONDS: Final = 0.05
+OWED_SECONDS: Final = 0.1
 MOST_RUNS: Final = 1_000
 ACK_BYTES: Final = 256 * 1024
 """What is taken before the relay hears of it where nothing runs."""
@@ -120,6 +121,9 @@ class RelayLink:
         self._assemblies = [_Assembly() for _ in frames.CHANNELS]
         self._connection: _Connection | None = None
         self._flowing = False
+        self._owed = b""
+        """What is to be said with the next frame."""
+        self._owing: asyncio.TimerHandle | None = None
         self._resumed = 0
         self._broke = 0.0
         self._resuming: asyncio.Task[None] | None = None
@@ -145,13 +149,12 @@ class RelayLink:
         self._unconfirmed.append((self._sent, frame))
         self._write(frame)
 
-    def acknowledge(self, number: int) -> None:
-        """Everything up to this number is durable."""
-        self._write(frames.encode(frames.ACK, frames.NUMBER.pack(number)))
-
-    def finish_run(self, run_id: str) -> None:
-        """The outcome of a run is durable: it is not asked for again."""
-        self._write(frames.encode(frames.DONE, run_id.encode()))
+    def acknowledge(self, number: int, run_id: str = "") -> None:
+        """Everything up to this number is durable, and so is the outcome of that run: it is not asked for again."""
+        done = frames.encode(frames.DONE, run_id.encode()) if run_id else b""
+        self._owed += done + frames.encode(frames.ACK, frames.NUMBER.pack(number))
+        if self._owing is None:  # it goes with the next request, or soon: the guest is not woken for it alone
+            self._owing = asyncio.get_running_loop().call_later(OWED_SECONDS, self._write, b"")
 
     def leave_note(self, note: bytes) -> None:
         """What who comes next is to find in the welcome."""
@@ -164,6 +167,7 @@ class RelayLink:
 
     def close(self) -> None:
         """Drop the connection; nothing is called any more."""
+        self._write(b"")
         self._closed = True
         if self._resuming is not None:
             self._resuming.cancel()
@@ -172,8 +176,12 @@ class RelayLink:
             self._connection = None
 
     def _write(self, frame: bytes) -> None:
+        owed, self._owed = self._owed, b""
+        if self._owing is not None:
+            self._owing.cancel()
+            self._owing = None
         if self._connection is not None:
-            self._connection.write(frame)
+            self._connection.write(owed + frame)
 
     async def _connect(self) -> Welcome:
         while True:

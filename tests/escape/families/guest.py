@@ -97,12 +97,6 @@ ATTEMPTS = (
         "one = socket.socket(socket.AF_UNIX); one.bind('/run/sandcell/guest/relay.sock')",
         "EACCES",
     ),
-    Attempt(
-        "find what the guest keeps on disk of what was said",
-        "for _ in range(60): print('x' * 100_000)\n"
-        "time.sleep(1); print([name for name in os.listdir('/tmp') if len(name) > 30 and name.startswith('.')])",
-        "said: []",
-    ),
     Attempt("see the guest's socket", "os.listdir('/run/sandcell/guest')", "EACCES"),
     Attempt("remove the guest's socket", "os.unlink('/run/sandcell/guest/http.sock')", "EACCES"),
     Attempt("rename the guest's directory", "os.rename('/run/sandcell/guest', '/run/sandcell/old')", "EACCES"),
