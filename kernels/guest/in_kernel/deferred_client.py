@@ -50,12 +50,12 @@ class Rest(SourceFileLoader):
         self.package = importlib.util.module_from_spec(spec)
 
     def import_taken(self) -> None:
-        """Import the modules that kernels take, and the one of ipykernel's that keeps the package."""
+        """Import the modules that kernels take, and those of ipykernel that keep the package or take from it."""
         for name in TAKEN_FROM:
             taken = vars(importlib.import_module(f"{PACKAGE}.{name}"))
             for each in taken.get("__all__") or [each for each in taken if "version" in each]:
                 setattr(self.package, each, taken[each])
-        importlib.import_module("ipykernel")
+        importlib.import_module("ipykernel.kernelapp")
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         """Called by Python for every module that is not imported yet."""
