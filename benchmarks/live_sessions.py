@@ -146,6 +146,7 @@ async def _measure(
 ) -> tuple[Counter[str], list[Measured], list[float]]:
     async with _client(service) as http:
         await _stop(http, await _start(http))  # what is loaded once is loaded
+        await _wait_until_removed(service)
         before, alone = _count_held(service), read_private_bytes(service.service_pid)
         sessions: list[str] = []
         found = []
@@ -211,15 +212,31 @@ async def _stop(http: httpx.AsyncClient, session: str) -> float:
     return time.perf_counter() - began
 
 
+async def _wait_until_removed(service: RunningService) -> None:
+    """A stopped session's sandbox is removed after the answer."""
+    give_up = time.monotonic() + PATIENCE_SECONDS
+    while _find_sandboxes(service):
+        if time.monotonic() > give_up:
+            raise TimeoutError("the sandbox of a stopped session was not removed")
+        await asyncio.sleep(0.05)
+
+
+def _find_sandboxes(service: RunningService) -> set[str]:
+    return {path.name for path in service.data_dir.glob("sandboxes/*")}
+
+
 def _count_held(service: RunningService) -> Counter[str]:
     """What the service and its launcher have open, and what the host has for them."""
     held: Counter[str] = Counter()
+    sandboxes = _find_sandboxes(service)
     for name, pid in (("of the service", service.service_pid), ("of the launcher", service.pid)):
         links = [_read_link(each) for each in Path(f"/proc/{pid}/fd").iterdir()]
         held[f"descriptors {name}"] = len(links)
         held[f"threads {name}"] = len(list(Path(f"/proc/{pid}/task").iterdir()))
         held[f"inotify instances {name}"] = links.count("anon_inode:inotify")
-        held[f"mounts {name}"] = len(Path(f"/proc/{pid}/mountinfo").read_text().splitlines())
+        points = [line.split()[4] for line in Path(f"/proc/{pid}/mountinfo").read_text().splitlines()]
+        # What others mount on the host meanwhile is seen there too.
+        held[f"mounts {name}"] = sum(not sandboxes.isdisjoint(point.split("/")) for point in points)
     mounted = Path(f"/proc/{service.pid}/mountinfo").read_text().splitlines()
     held["loop devices"] = sum("/dev/loop" in line and str(service.data_dir) in line for line in mounted)
     return held

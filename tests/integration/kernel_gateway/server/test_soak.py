@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -28,6 +29,14 @@ def sandboxes(service: RunningService) -> set[str]:
     return {path.name for path in service.data_dir.glob("sandboxes/*")}
 
 
+def wait_until_removed(service: RunningService, there: set[str]) -> None:
+    """Sandboxes of stopped sessions are removed after the answer: wait until no other is left than those."""
+    give_up = time.monotonic() + 120
+    while left := sandboxes(service) - there:
+        assert time.monotonic() < give_up, left
+        time.sleep(0.05)
+
+
 def life(rest: Rest) -> None:
     with rest.session() as session:
         assert session.run(WORK)["status"] == "ok"
@@ -43,10 +52,11 @@ def test_what_sessions_took_they_give_back(service: RunningService, rest: Rest, 
     there = sandboxes(service)
     with ThreadPoolExecutor(at_once) as threads:
         list(threads.map(lambda _: life(rest), range(at_once * 2)))
+        wait_until_removed(service, there)
         descriptors, running = held(service)
         before = memory(service)
         list(threads.map(lambda _: life(rest), range(lives)))
+    wait_until_removed(service, there)
     assert held(service)[0] <= descriptors + 4
     assert held(service)[1] <= running + 4
     assert memory(service) - before < 20_000_000 + 50_000 * lives
-    assert sandboxes(service) <= there

@@ -44,6 +44,8 @@ print(json.dumps({"refused": {"reason": "seen", "message": json.dumps(seen)}}))
 async def workspace(gateway: Gateway, **files: bytes) -> AsyncIterator[str]:
     session = await gateway.start()
     await gateway.services.sessions.stop(gateway.me, session.id)
+    while session.id in gateway.services.dead_sandboxes:
+        await gateway.services.dead_sandboxes.wait_for_one()
     for name, content in files.items():
         await gateway.services.workspaces.write(gateway.me, session.workspace_id, f"{name}.csv", _once(content))
     yield session.workspace_id

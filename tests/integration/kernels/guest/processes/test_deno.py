@@ -72,7 +72,7 @@ async def send(writer: asyncio.StreamWriter, data: bytes) -> None:
 def test_ports_are_carried_byte_for_byte_to_sockets_of_the_guests(with_guests: Runner, echo: Path) -> None:
     async def test(guests: Guests) -> None:
         guest = await guests.start("--deno", str(echo), user=0)
-        assert sorted(path.name for path in (guest.directory / "t/guest").iterdir()) == ["http.sock"]
+        assert sorted(path.name for path in (guest.directory / "t/guest").iterdir()) == ["http.sock", "relay.sock"]
         started = await guest.client.start_deno()
         assert (started.generation, started.key == guest.first.key) == (1, False)
         assert await guest.client.start_deno() == started
