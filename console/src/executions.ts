@@ -39,6 +39,14 @@ export function useExecutions(id: string): Followed {
       } catch { /* the next event, or the next list, has it */ }
     }
 
+    /** One of them is queued, has begun or has ended: asked for once, followed, and asked for once more at its end. */
+    async function note(execution: string, status: Execution["status"]): Promise<void> {
+      const before = known.get(execution);
+      if (before?.ended_at || streams.has(execution)) return;
+      if (before && status === "running") take({ ...before, status, started_at: new Date().toISOString() });
+      else await fetchOne(execution);
+    }
+
     function take(execution: Execution): void {
       const before = known.get(execution.id);
       const streamed = streams.has(execution.id);
@@ -77,7 +85,7 @@ export function useExecutions(id: string): Followed {
           let listing: Promise<void> | undefined;
           for await (const event of follow(`/v1/sessions/${id}/events`, stop.signal, () => { listing = list(); })) {
             failures = 0;
-            if (event.event === "execution") await fetchOne(event.data.execution_id);
+            if (event.event === "execution") await note(event.data.execution_id, event.data.status);
             else if (event.event === "truncated") await list();
             else show({ changes: state.current.changes + 1 });
             if (event.event === "ended") { await listing; await list(); return; }

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from tests.browser.chromium import DEADLINE_SECONDS, Page, chromium
 from tests.running_service import RunningService
 
@@ -125,3 +127,23 @@ async def steps_in(service: RunningService, directory: Path) -> None:
         problems = [each["entry"]["text"] for each in page.of("Log.entryAdded") if "401" not in each["entry"]["text"]]
         assert problems == []
         assert page.of("Runtime.exceptionThrown") == []
+
+
+@pytest.mark.long
+def test_of_a_thousand_cells_a_few_are_in_the_page(service: RunningService, tmp_path: Path) -> None:
+    asyncio.run(looks_at_many(service, tmp_path))
+
+
+async def looks_at_many(service: RunningService, directory: Path) -> None:
+    with service.client() as client, client.session("python") as session:
+        for number in range(1, 1001):
+            session.run(f"print('row\\n' * {number % 40})")
+        async with chromium(directory) as page:
+            await sign_in(page, service)
+            await page.evaluate(f"location.hash = '#/sessions/{session.id}'")
+            for number, scroll in ((1000, "undefined"), (1, "0"), (1000, "1e9")):
+                await page.evaluate(
+                    f"{scroll} === undefined || (document.querySelector('.cells').scrollTop = {scroll})"
+                )
+                await page.wait_for(f"!!document.querySelector('[aria-label^=\"Cell {number},\"]')")
+                assert 3 < await page.evaluate("document.querySelectorAll('.cell').length") < 120
