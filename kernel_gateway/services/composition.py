@@ -292,7 +292,6 @@ class Services(Foundation):
             builder=self._builder,
             lifecycle=self.lifecycle,
         )
-        self.oversight = Oversight(self.database, self.registry, self.sessions)
 
     def _build_executions(self) -> None:
         """What callers do in live sessions."""
@@ -435,6 +434,8 @@ class Services(Foundation):
             replays=self.replays,
             forget_credentials=self._forget_credentials,
         )
+
+        self.oversight = Oversight(self.database, self.registry, self.sessions)
 
     def _forget_credentials(self) -> None:
         for each in (self.identity, self.access_keys, self.attach_tokens):

@@ -46,11 +46,10 @@ def test_a_start_is_prepared_without_what_only_the_service_needs(loaded: Any) ->
 
 
 def test_neither_imports_what_would_show_logs_and_tracebacks_in_colours(loaded: Any) -> None:
-    """structlog and httpx would: 80 ms of processor time in each of the two processes."""
+    """structlog would: 80 ms of processor time in each of the two processes."""
     for process in ("starting", "serving"):
         assert "structlog" in loaded[process]
         assert "rich.console" not in loaded[process]
-    assert "httpx" in loaded["serving"]
 
 
 def test_what_was_imported_is_out_of_the_collectors_sight_and_what_follows_is_not(loaded: Any) -> None:

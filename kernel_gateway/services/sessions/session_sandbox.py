@@ -86,6 +86,9 @@ class SessionSandbox:
 
     promised = False
     """Whether the start of the session has made sure that there is memory for its first launch."""
+    unsaved: str | None = None
+    """What to say of files that could not be brought to the store."""
+    watched: Watched | None = None
     _info: SandboxInfo | None = None
     """The present sandbox, or the last one."""
     _left_over = False
@@ -115,10 +118,7 @@ class SessionSandbox:
         self.egress_gateway = egress_gateway
         self.kernel: SandboxedKernel | None = None
         self.mirror: Mirror | None = None
-        self.watched: Watched | None = None
         self.flushes = flushes
-        self.unsaved: str | None = None
-        """What to say of files that could not be brought to the store."""
         self.spare: SpareSandbox | None = None
         """One of a pool, reserved for the first launch: `id` is its own."""
         self.meter = SandboxMeter(lambda: self.kernel)

@@ -254,11 +254,12 @@ class Sessions:
         with translated(), live.in_use():
             before = live.sandbox.kernel
             kernel = await live.sandbox.ensure_started()
-            live.variables.forget()
             who = (author or principal.name).replace("`", "'")
             await self._record.note(live, "restart", f"**Restart** of the kernel, asked for by `{who}`.")
             if kernel is before:
                 await kernel.restart()
+            else:
+                live.variables.forget()
         return await _describe_now(live)
 
     def _row(self, principal: Principal, body: StartSession, environment: str, session_id: str) -> SessionRow:

@@ -14,7 +14,7 @@ import pytest
 from kernel_gateway.errors import Conflict, NoMemory, QuotaReached, SessionBusy, SessionLimit, StoreUnavailable
 from kernel_gateway.services.sessions.hibernating.hibernation import RETRY_SECONDS
 from sandcell.models.commands import CommandRequest
-from sandcell.models.sessions import Session
+from sandcell.models.sessions import ForkPoint, Session, StartSession
 from tests.integration.kernel_gateway.services.conftest import Gateway, House
 
 FILL = """
@@ -87,6 +87,10 @@ def test_a_session_is_as_it_was_after_a_restart_of_the_service(house: House) -> 
         async with house.gateway() as gateway:
             again = await gateway.show(session)
             assert (again.status, again.hibernated) == ("HIBERNATED", report)
+            forked = await gateway.services.forks.start(gateway.me, StartSession(from_=ForkPoint(session.id)))
+            assert await gateway.text(forked, "value, open('kept.txt').read()") == "(40, 'from before')"
+            await gateway.services.sessions.stop(gateway.me, forked.id)
+            assert (await gateway.show(session)).status == "HIBERNATED"
             assert await gateway.text(session, CHECK) == CHECKED
             woken = await gateway.show(session)
             assert (woken.status, woken.generation, woken.hibernated) == ("READY", 2, None)
@@ -181,6 +185,8 @@ async def uses_meanwhile(house: House, gateway: Gateway, session: Session) -> No
 
 
 async def two_wakes(house: House, gateway: Gateway, session: Session) -> None:
+    live = await gateway.services.registry.require(gateway.me, session.id)
+    before, news = live.news.last_sequence, list[tuple[str, Any]]()
     await hibernate(gateway, session)
     with pytest.raises(Conflict, match="resume it first"):
         await gateway.services.sessions.set_lifetime(gateway.me, session.id, 10)
@@ -191,6 +197,12 @@ async def two_wakes(house: House, gateway: Gateway, session: Session) -> None:
     await gateway.services.sessions.stop(gateway.me, other.id)
     said, text = await asyncio.gather(say(gateway, session, "cat kept.txt"), gateway.text(session, CHECK))
     assert (said, text, (await gateway.show(session)).generation) == ("from before", CHECKED, 4)
+    async for each in await gateway.services.sessions.events(gateway.me, session.id, before):
+        if each.event != "execution":
+            news.append((each.event, each.data.get("generation")))
+        if each.event == "generation":
+            break
+    assert news == [("hibernated", None), ("woken", 4), ("generation", 4)]
 
 
 async def a_blank_kernel(house: House, gateway: Gateway, session: Session) -> None:

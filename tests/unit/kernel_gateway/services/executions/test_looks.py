@@ -38,7 +38,7 @@ class LookedInto:
         self.live, self.hub = LiveSession(row, clock), Hub(KernelConnection(nobody, 1, b"key"))
         self.sent: list[object] = []
         self.channel: Any = SimpleNamespace(unsent_bytes=0, send=self.sent.append, close=lambda: None)
-        cast("Any", self.hub)._channels["shell"] = self.channel
+        cast("Any", self.hub)._link._channels["shell"] = self.channel
         kernel = SimpleNamespace(hub=self.hub, ready=self._ready)
         self.live.sandbox = cast("Any", SimpleNamespace(ready=lambda: self._ready(kernel)))
         registry: Any = SimpleNamespace(require=lambda *_: self._ready(self.live))
@@ -105,7 +105,7 @@ def test_python_code_that_comes_next_ends_the_look() -> None:
     async def test(session: LookedInto) -> None:
         await be_late(session)
         for runtime, looking in (("deno", True), ("python", False)):
-            session.live.readmit(cast("Job", SimpleNamespace(row=SimpleNamespace(runtime=runtime))))
+            session.live.readmit(cast("Job", SimpleNamespace(taken_up=False, row=SimpleNamespace(runtime=runtime))))
             await session.live.next_job()
             assert session.live.looking == looking
 

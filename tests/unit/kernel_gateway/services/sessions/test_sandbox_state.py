@@ -57,7 +57,9 @@ def test_what_is_given_up_stays_so() -> None:
 def test_code_runs_only_after_the_workspace_is_there() -> None:
     """A launch leads to READY by RESTORING alone; what skips it is the adoption of a sandbox that was ready before."""
     assert State.READY not in MOVES[State.LAUNCHING]
-    assert {state for state, following in MOVES.items() if State.READY in following} == {State.ABSENT, State.RESTORING}
+    before = {state for state, following in MOVES.items() if State.READY in following}
+    assert before == {State.ABSENT, State.RESTORING, State.LEAVING}
+    assert {state for state, following in MOVES.items() if State.LEAVING in following} == {State.READY}
 
 
 def test_a_lost_sandbox_is_cleared_away_before_another_is_launched() -> None:
