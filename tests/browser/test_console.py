@@ -27,12 +27,20 @@ DROP = """
   document.querySelector('.panel').dispatchEvent(new DragEvent('drop', {dataTransfer: dropped, bubbles: true}));
 })()
 """
+TEXT = "document.body.innerText"
+CLEARING = (
+    "import time\nfrom IPython.display import clear_output\nprint('cle' + 'ared')\nclear_output(wait=True)\n"
+    "print('sho' + 'wn')\ntime.sleep(600)"
+)
+AGREE = "document.querySelector('.sign-in button.main')"
 SHOWN = "document.querySelector('.cells')?.innerText ?? ''"
 
 
 async def sign_in(page: Page, service: RunningService) -> None:
     with service.client() as client:
         await page.visit(service.url + client.create_console_link().link)
+    await page.wait_for(f"{AGREE}?.innerText.startsWith('Sign in as ')")
+    await page.evaluate(f"{AGREE}.click()")
     await page.wait_for("document.querySelector('h1')?.innerText === 'Sessions'")
 
 
@@ -126,6 +134,49 @@ async def steps_in(service: RunningService, directory: Path) -> None:
         await page.screenshot(directory / "out.png")
         problems = [each["entry"]["text"] for each in page.of("Log.entryAdded") if "401" not in each["entry"]["text"]]
         assert problems == []
+        assert page.of("Runtime.exceptionThrown") == []
+
+
+def test_a_link_asks_first_and_what_fails_is_said_and_tried_again(service: RunningService, tmp_path: Path) -> None:
+    asyncio.run(asks_first(service, tmp_path))
+
+
+async def asks_first(service: RunningService, directory: Path) -> None:
+    async with chromium(directory) as page:
+        await sign_in(page, service)
+        with service.client() as client, client.session("python") as session:
+            with service.client(client.create_token("eve", scope="read").token) as eve:
+                link = eve.create_console_link().link
+            await page.evaluate(f"location.hash = {link[1:]!r}")
+            await page.wait_for(f"{TEXT}.includes('You are admin; this link signs you in as eve.')")
+            await page.screenshot(directory / "link.png")
+            await page.wait_for(f"{PANEL}('Stay admin')")
+            await page.wait_for("document.querySelector('.who')?.innerText === 'admin'")
+
+            session.run("'the first'")
+            await page.ask("Network.setBlockedURLs", urls=["*/executions?*"])
+            await page.evaluate(f"location.hash = '#/sessions/{session.id}'")
+            await page.wait_for(f"{TEXT}.includes('Trying again.')")
+            # An execution that is heard of before those that it follows are listed.
+            session.run("'the second'")
+            await page.wait_for(f"({SHOWN}).includes('the second')")
+            await page.ask("Network.setBlockedURLs", urls=[])
+            await page.wait_for(f"({SHOWN}).includes('the first')")
+            assert await page.evaluate(f"({SHOWN}).indexOf('the first') < ({SHOWN}).indexOf('the second')")
+            await page.wait_for(f"!{TEXT}.includes('Trying again.')")
+
+            await run(page, CLEARING)
+            await page.wait_for(f"({SHOWN}).includes('shown')")
+            assert not await page.evaluate(f"({SHOWN}).includes('cleared')")
+            await page.wait_for(f"{PANEL}('Interrupt')")
+            await page.wait_for(f"({SHOWN}).includes('KeyboardInterrupt')")
+
+            await page.ask("Network.setBlockedURLs", urls=["*/console/sign-in"])
+            await page.wait_for(f"{PANEL}('Sign out')")
+            await page.wait_for(f"{TEXT}.includes('You are still signed in')")
+            await page.ask("Network.setBlockedURLs", urls=[])
+            await page.wait_for(f"{PANEL}('Try again')")
+            await page.wait_for("!!document.querySelector('#token')")
         assert page.of("Runtime.exceptionThrown") == []
 
 
