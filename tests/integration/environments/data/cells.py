@@ -231,6 +231,13 @@ CELLS: dict[str, dict[str, str]] = {
             import ipywidgets
             assert ipywidgets.IntSlider(value=3).value == 3
         """,
+        "jupyter_mimetypes": """
+            import pandas as pd
+            from jupyter_mimetypes import deserialize_object, serialize_object
+            frame = pd.DataFrame({"city": ["Basel", "Bern"], "count": [1, 2]})
+            data, metadata = serialize_object(frame)
+            assert deserialize_object(data, metadata).equals(frame)
+        """,
     },
     "learning": {
         "scikit-learn": """

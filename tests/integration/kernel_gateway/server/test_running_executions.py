@@ -80,6 +80,8 @@ def test_executions_go_on_over_a_kill_of_the_service(service: RunningService) ->
         assert outcome["stdout"].startswith("00000" * 100)
         assert outcome["stdout"].endswith("00079" * 10 + "\nend\n")
         assert outcome["truncated"]["stdout"] == 80 * 50_001 + 4 - 1_000_000
+        refused = rest.http.post(f"{sessions['interrupted'].path}/hibernate")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (409, "session_busy"), "it is still at work"
         rest.post(f"{sessions['interrupted'].path}/executions/{stuck['id']}/interrupt")
         outcome = sessions["interrupted"].outcome(stuck["id"])
         assert (outcome["status"], outcome["stdout"]) == ("interrupted", "begun\n")
