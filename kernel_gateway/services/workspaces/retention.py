@@ -82,7 +82,8 @@ class Retention:
         return Page([self._usage_of(row) for row in rows], following)
 
     def _usage_of(self, row: UsageRow) -> PrincipalUsage:
-        live = [each.sandbox.meter.last for each in self._registry if each.row.principal_id == row.principal_id]
+        own = [each for each in self._registry if each.row.principal_id == row.principal_id]
+        live = [each.sandbox.meter.last for each in own if not each.hibernated]
         return PrincipalUsage(
             principal=row.principal,
             workspaces=row.workspaces,

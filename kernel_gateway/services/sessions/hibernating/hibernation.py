@@ -37,6 +37,9 @@ from workspace_sync import Mirror
 log = structlog.get_logger(__name__)
 KEEP_SECONDS: Final = 30.0
 """After how long no further variable is begun: nobody waits for the kernel, so there is more time than when idle."""
+UNUSED_SECONDS: Final = 2.0
+"""How long it may look as if a command ran before a session is said to be at work."""
+POLL_SECONDS: Final = 0.05
 CHECK_SECONDS: Final = 5.0
 """Between two looks at which sessions are idle."""
 AT_ONCE: Final = 4
@@ -154,8 +157,7 @@ class Hibernation:
         _require_idle(live)
         await kernel.residence.awake()
         await kernel.ready()
-        if await kernel.is_in_use():
-            raise _busy("a command, a task or a program runs in it", live)
+        await _wait_unused(live, kernel)
         await live.variables.restore(kernel)  # what it has not been given yet is its own all the same
         most = (live.row.record.keep_variables_mb or environment.keep_variables_mb) * MEGABYTE
         kept = await _write_down(live, kernel, most)
@@ -216,6 +218,16 @@ class Hibernation:
             await self._database.run(lambda c: hibernations.spend_if_begun(c, begun.id))
         except GatewayError as error:  # the next start of the service does
             log.warning("hibernation_not_given_up", session=begun.session_id, error=error.code)
+
+
+async def _wait_unused(live: LiveSession, kernel: SandboxedKernel) -> None:
+    """Raises SessionBusy; a call of the service's own that measures something, or the like, is over by then."""
+    try:
+        async with asyncio.timeout(UNUSED_SECONDS):
+            while await kernel.is_in_use():  # noqa: ASYNC110 - it is asked of the sandbox
+                await asyncio.sleep(POLL_SECONDS)
+    except TimeoutError:
+        raise _busy("a command, a task or a program runs in it", live) from None
 
 
 async def _write_down(live: LiveSession, kernel: SandboxedKernel, most_bytes: int) -> list[kept_variables.KeptVariable]:
