@@ -129,15 +129,18 @@ class Client:
         """Follow an execution until it has ended, from the event after `after`; a lost connection is taken up again."""
         return self._follow(f"/v1/sessions/{quote(session_id)}/executions/{quote(execution_id)}/events", after)
 
-    def session_events(self, session_id: str, *, after: int = 0) -> Generator[Event, None, None]:
-        """Follow what happens in a session until it has ended, as `events` does an execution."""
+    def session_events(self, session_id: str, *, after: int | None = None) -> Generator[Event, None, None]:
+        """Follow what happens in a session until it has ended, as `events` does an execution, by default from now on.
+
+        With `after` first what is kept: all for 0, a `truncated` event before it when events are missing.
+        """
         return self._follow(f"/v1/sessions/{quote(session_id)}/events", after)
 
     def replay_events(self, replay_id: str, *, after: int = 0) -> Generator[Event, None, None]:
         """Follow a replay until it has ended, as `events` does an execution."""
         return self._follow(f"/v1/replays/{quote(replay_id)}/events", after)
 
-    def _follow(self, path: str, after: int) -> Generator[Event, None, None]:
+    def _follow(self, path: str, after: int | None) -> Generator[Event, None, None]:
         ask = Ask("GET", path)
         failures = 0
         while True:
@@ -154,9 +157,9 @@ class Client:
                     raise
                 time.sleep(pause_seconds(failures))
 
-    def _events_once(self, ask: Ask, after: int) -> Generator[Event, None, None]:
+    def _events_once(self, ask: Ask, after: int | None) -> Generator[Event, None, None]:
         parser = EventParser()
-        headers = {"Last-Event-ID": str(after)}
+        headers = {} if after is None else {"Last-Event-ID": str(after)}
         with self._stream(ask, headers=headers, timeout=t.timeout(t.EVENTS_SILENCE_SECONDS)) as response:
             try:
                 for chunk in response.iter_bytes():

@@ -7,6 +7,8 @@ interface Look { bold: boolean; faint: boolean; italic: boolean; underline: bool
 const PLAIN: Look = { bold: false, faint: false, italic: false, underline: false };
 const ESCAPE = /\x1b(?:\[([0-9;:]*)([@-~])|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9]|[@-Z\\-_])/g;
 const OTHER = /[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]/g;
+/** Of one text; what comes after has the looks of the last. */
+const MOST_SPANS = 5000;
 const CUBE = [0, 95, 135, 175, 215, 255];
 
 function palette(number: number): string {
@@ -51,18 +53,23 @@ function change(look: Look, parameters: string): Look {
   return next;
 }
 
+/** One line of which a carriage return begins again: what came last, with what stays behind something shorter. */
+function overwriteLine(line: string): string {
+  if (!line.includes("\r")) return line;
+  const parts = line.split("\r");
+  // Only of lines without colours is it known which letters stay behind a shorter one.
+  if (line.includes("\x1b")) return parts.filter(Boolean).at(-1) ?? "";
+  const letters: string[] = [];
+  for (const part of parts) {
+    let at = 0;
+    for (const letter of part) letters[at++] = letter;
+  }
+  return letters.join("");
+}
+
 /** What a terminal would show of text with carriage returns: of each line what came last. */
 export function overwrite(text: string): string {
-  if (!text.includes("\r")) return text;
-  return text.replace(/\r+\n/g, "\n").split("\n").map((line) => {
-    const parts = line.split("\r");
-    let shown = parts[0]!;
-    // Only of lines without colours is it known which letters stay behind a shorter one.
-    for (const part of parts.slice(1)) {
-      if (part) shown = part.length < shown.length && !(shown + part).includes("\x1b") ? part + shown.slice(part.length) : part;
-    }
-    return shown;
-  }).join("\n");
+  return text.includes("\r") ? text.split("\n").map(overwriteLine).join("\n") : text;
 }
 
 export function parseAnsi(text: string): Span[] {
@@ -74,6 +81,10 @@ export function parseAnsi(text: string): Span[] {
     const shown = piece.replace(OTHER, "");
     if (!shown) return;
     const classes = [look.bold && "b", look.faint && "f", look.italic && "i", look.underline && "u"].filter(Boolean).join(" ");
+    if (spans.length >= MOST_SPANS) {
+      spans[MOST_SPANS - 1]!.text += shown;
+      return;
+    }
     spans.push({ text: shown, classes, colour: look.colour, background: look.background });
   };
   for (const match of clean.matchAll(ESCAPE)) {

@@ -1,10 +1,10 @@
 // The frame around all pages: who is signed in, and which page the address names (`#/sessions/ID`).
 
 import { useEffect, useState } from "preact/hooks";
-import { ask, onSignedOut, type Who } from "./api";
+import { ask, onSignedOut, type Failure, type Who } from "./api";
 import { SessionPage } from "./session";
 import { Sessions } from "./sessions";
-import { SignIn } from "./sign_in";
+import { Offer, SignIn, type Offered } from "./sign_in";
 
 const LINK = "#sign-in=";
 
@@ -12,9 +12,19 @@ function readAddress(): string {
   return location.hash.replace(/^#/, "") || "/";
 }
 
+async function lookAt(link: string): Promise<{ owner?: Who; problem?: string }> {
+  try {
+    return { owner: await ask<Who>("POST", "/console/links", { link }) };
+  } catch (error) {
+    return { problem: (error as Failure).message };
+  }
+}
+
 export function Console() {
   const [who, setWho] = useState<Who | null | undefined>(undefined);
   const [problem, setProblem] = useState("");
+  const [offered, setOffered] = useState<Offered | null>(null);
+  const [stays, setStays] = useState("");
   const [address, setAddress] = useState(readAddress());
 
   useEffect(() => {
@@ -30,21 +40,33 @@ export function Console() {
     // The link counts once, and is to stay neither in the address nor in the history.
     if (link) history.replaceState(null, "", "/");
     setAddress(readAddress());
+    setProblem("");
     try {
-      setWho(await (link ? ask<Who>("POST", "/console/sign-in", { link }) : ask<Who>("GET", "/console/sign-in")));
+      setWho(await ask<Who>("GET", "/console/sign-in"));
     } catch (error) {
-      if (link) setProblem((error as Error).message);
+      if ((error as Failure).status !== 401) setProblem((error as Failure).message);
       setWho(null);
     }
+    // Whoever made the link may not be who opens it: nobody is signed in by it before they have said so.
+    if (link) setOffered({ link, ...(await lookAt(link)) });
   }
 
   async function signOut(): Promise<void> {
-    await ask("DELETE", "/console/sign-in").catch(() => undefined);
+    setStays("");
+    try {
+      await ask("DELETE", "/console/sign-in");
+    } catch (error) {
+      if ((error as Failure).status !== 401) { setStays((error as Failure).message); return; }
+    }
     setProblem("");
     setWho(null);
   }
 
   if (who === undefined) return null;
+  if (offered) {
+    const answer = (found: Who | null) => { setOffered(null); if (found) { setProblem(""); setWho(found); } };
+    return <Offer offered={offered} who={who} onAnswer={answer} />;
+  }
   if (who === null) return <SignIn problem={problem} onSignedIn={(found) => { setProblem(""); setWho(found); }} />;
   const session = /^\/sessions\/([^/]+)$/.exec(address)?.[1];
   return (
@@ -55,6 +77,9 @@ export function Console() {
         <span class="who">{who.principal}{who.scope === "read" && " (may look only)"}</span>
         <button type="button" class="quiet" onClick={signOut}>Sign out</button>
       </header>
+      {stays && (
+        <p role="alert" class="problem">You are still signed in: {stays} <button type="button" onClick={signOut}>Try again</button></p>
+      )}
       <main>
         {session ? <SessionPage key={session} id={session} may={who.scope !== "read"} />
           : <Sessions may={who.scope !== "read"} />}

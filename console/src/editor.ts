@@ -62,7 +62,7 @@ export function makeEditor(place: HTMLElement, session: string, run: (code: stri
       extensions: [
         Prec.highest(keymap.of([{ key: "Shift-Enter", run: submitKey }, { key: "Mod-Enter", run: submitKey }])),
         history(), EditorView.lineWrapping, bracketMatching(), indentOnInput(), indentUnit.of("    "), python(),
-        autocompletion({ override: [complete], activateOnTyping: false }),
+        autocompletion({ override: [complete], activateOnTyping: false, interactionDelay: 0 }),
         keymap.of([...defaultKeymap, ...historyKeymap, indentWithTab]),
         syntaxHighlighting(HIGHLIGHT), THEME, placeholder("Code to run in this session; Shift+Enter runs it"),
         EditorView.contentAttributes.of({ "aria-label": "Code to run" }),

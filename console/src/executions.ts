@@ -5,6 +5,8 @@ import { ask, follow, pages, type Execution, type Output, type ServerEvent } fro
 
 const AGAIN_SECONDS = [1, 2, 5, 10, 30];
 const FRAME_MILLISECONDS = 60;
+/** Answers that asking again does not change. */
+const FINAL = [401, 403, 404];
 
 export interface Followed {
   executions: Execution[];
@@ -29,18 +31,55 @@ export function useExecutions(id: string): Followed {
       state.current = { ...state.current, ...change };
       timer ??= setTimeout(() => {
         timer = undefined;
-        setShown({ ...state.current, executions: [...known.values()] });
+        setShown({ ...state.current, executions: [...known.values()].sort(compare) });
       }, FRAME_MILLISECONDS);
     };
 
+    const pause = (failures: number) =>
+      new Promise((done) => setTimeout(done, 1000 * AGAIN_SECONDS[Math.min(failures, AGAIN_SECONDS.length - 1)]!));
+
+    /** What an answer says that was asked for until it came, with what is wrong on the page meanwhile. */
+    async function insist<T>(work: () => Promise<T>): Promise<T | undefined> {
+      for (let failures = 0; !stop.signal.aborted; failures += 1) {
+        try {
+          const answer = await work();
+          if (failures) show({ problem: "" });
+          return answer;
+        } catch (error) {
+          const { status = 0, message } = error as { status?: number; message: string };
+          if (stop.signal.aborted) return undefined;
+          if (FINAL.includes(status)) {
+            show({ loaded: true, problem: status === 404 ? "There is no such session." : message });
+            return undefined;
+          }
+          show({ problem: `${message} Trying again.` });
+          await pause(failures);
+        }
+      }
+      return undefined;
+    }
+
     async function fetchOne(execution: string): Promise<void> {
-      try {
-        take(await ask<Execution>("GET", `/v1/sessions/${id}/executions/${execution}`, undefined, stop.signal));
-      } catch { /* the next event, or the next list, has it */ }
+      const path = `/v1/sessions/${id}/executions/${execution}`;
+      const found = await insist(() => ask<Execution>("GET", path, undefined, stop.signal).catch((error) => {
+        if (error.status === 404) return undefined; // nothing that the list has, either
+        throw error;
+      }));
+      if (found) take(found);
+    }
+
+    /** One of them is queued, has begun or has ended: asked for once, followed, and asked for once more at its end. */
+    async function note(execution: string, status: Execution["status"]): Promise<void> {
+      const before = known.get(execution);
+      if (before?.ended_at || streams.has(execution)) return;
+      if (before && status === "running") take({ ...before, status, started_at: new Date().toISOString() });
+      else await fetchOne(execution);
     }
 
     function take(execution: Execution): void {
       const before = known.get(execution.id);
+      // An answer that took longer than the one after it: what has ended or begun stays so.
+      if (before && rank(before) > rank(execution)) return;
       const streamed = streams.has(execution.id);
       // What has come of a running one by its own events is newer than what the list has of it.
       known.set(execution.id, streamed && !execution.ended_at && before ? { ...execution, outputs: before.outputs } : execution);
@@ -54,41 +93,49 @@ export function useExecutions(id: string): Followed {
       const end = () => own.abort();
       stop.signal.addEventListener("abort", end);
       streams.set(execution, own);
+      // From its start, whatever of it the list had: the events have that once more.
+      let streamed: Streamed = { outputs: [], clearNext: false };
       try {
         for await (const event of follow(`/v1/sessions/${id}/executions/${execution}/events`, own.signal)) {
           const before = known.get(execution);
-          if (before) { known.set(execution, { ...before, outputs: apply(before.outputs, event) }); show(); }
+          streamed = apply(streamed, event);
+          if (before && !before.ended_at) { known.set(execution, { ...before, outputs: streamed.outputs }); show(); }
         }
-      } catch { /* the events of the session say when it has ended */ }
+      } catch {
+        // The events of the session say when it has ended; a connection that was lost is made again.
+        if (!own.signal.aborted) await pause(0);
+      }
       streams.delete(execution);
       stop.signal.removeEventListener("abort", end);
       if (!stop.signal.aborted) await fetchOne(execution);
     }
 
-    async function list(): Promise<void> {
+    async function listAll(): Promise<void> {
       for await (const page of pages<Execution>(`/v1/sessions/${id}/executions?limit=100`, stop.signal)) page.forEach(take);
       show({ loaded: true, problem: "" });
     }
+
+    let listing: Promise<unknown> = Promise.resolve();
+    /** After the one that goes on: that may have passed what has changed since. */
+    const list = () => { listing = listing.then(() => insist(listAll)); };
 
     async function listen(): Promise<void> {
       for (let failures = 0; !stop.signal.aborted;) {
         try {
           // Followed before it is listed: what happens between the two is in the one or in the other.
-          let listing: Promise<void> | undefined;
-          for await (const event of follow(`/v1/sessions/${id}/events`, stop.signal, () => { listing = list(); })) {
+          for await (const event of follow(`/v1/sessions/${id}/events`, stop.signal, list)) {
             failures = 0;
-            if (event.event === "execution") await fetchOne(event.data.execution_id);
-            else if (event.event === "truncated") await list();
+            if (event.event === "execution") await note(event.data.execution_id, event.data.status);
+            else if (event.event === "truncated") list();
             else show({ changes: state.current.changes + 1 });
-            if (event.event === "ended") { await listing; await list(); return; }
+            if (event.event === "ended") { list(); return; }
           }
-          await listing;
         } catch (error) {
           if (stop.signal.aborted) return;
           if ((error as { status?: number }).status === 404) { show({ loaded: true, problem: "There is no such session." }); return; }
           show({ problem: "The connection was lost; trying again." });
         }
-        await new Promise((done) => setTimeout(done, 1000 * AGAIN_SECONDS[Math.min(failures++, AGAIN_SECONDS.length - 1)]!));
+        await pause(failures++);
       }
     }
 
@@ -99,8 +146,26 @@ export function useExecutions(id: string): Followed {
   return shown;
 }
 
-/** Outputs after one event of a running execution. */
-export function apply(outputs: Output[], { event, data }: ServerEvent): Output[] {
+function rank(execution: Execution): number {
+  return execution.ended_at ? 2 : execution.status === "queued" ? 0 : 1;
+}
+
+/** By when they were asked for, whichever was heard of first. */
+function compare(a: Execution, b: Execution): number {
+  if (a.queued_at !== b.queued_at) return a.queued_at < b.queued_at ? -1 : 1;
+  return a.id < b.id ? -1 : 1;
+}
+
+interface Streamed { outputs: Output[]; clearNext: boolean }
+
+/** Outputs after one event of a running execution; with `clearNext` the next output takes the place of all. */
+function apply({ outputs, clearNext }: Streamed, event: ServerEvent): Streamed {
+  if (event.event === "clear") return event.data.wait ? { outputs, clearNext: true } : { outputs: [], clearNext: false };
+  const adds = ["stream", "display", "result", "error"].includes(event.event);
+  return { outputs: change(adds && clearNext ? [] : outputs, event), clearNext: clearNext && !adds };
+}
+
+function change(outputs: Output[], { event, data }: ServerEvent): Output[] {
   if (event === "stream") {
     const last = outputs.at(-1);
     if (last?.output_type === "stream" && last.name === data.name) {
@@ -115,6 +180,5 @@ export function apply(outputs: Output[], { event, data }: ServerEvent): Output[]
     return outputs.map((each) => (each.display_id === data.display_id ? { ...each, data: data.data } : each));
   }
   if (event === "error") return [...outputs, { output_type: "error", ename: data.name, evalue: data.value, traceback: data.traceback }];
-  if (event === "clear" && !data.wait) return [];
   return outputs;
 }

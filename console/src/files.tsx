@@ -65,7 +65,7 @@ export function Files({ id, ended, may }: { id: string; ended: number; may: bool
       {problem && <p role="alert" class="problem">{problem}</p>}
       <p class="hint" role="status">{doing}</p>
       {page && entries.length === 0 && <p class="empty">No files here.{may && " Drop some to upload them."}</p>}
-      <div class="scroll" tabIndex={0} role="group" aria-label="Entries">
+      {(entries.length > 0 || directory) && <div class="scroll" tabIndex={0} role="group" aria-label="Entries">
         <table class="list">
           <thead><tr><th scope="col">Name</th><th scope="col" class="number">Size</th><th scope="col">Changed</th></tr></thead>
           <tbody>
@@ -84,7 +84,7 @@ export function Files({ id, ended, may }: { id: string; ended: number; may: bool
           </tbody>
         </table>
         {page?.next_cursor && <p class="hint">There are more entries than this page shows; <code>sandcell files ls</code> lists all.</p>}
-      </div>
+      </div>}
     </section>
   );
 }

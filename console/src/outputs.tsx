@@ -6,6 +6,7 @@ import { parseAnsi } from "./ansi";
 import type { Output, Text } from "./api";
 
 const LINES_SHOWN = 400;
+const MOST_CHARACTERS = 100_000;
 const MOST_FRAME_HEIGHT = 1200;
 const PICTURES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
@@ -40,7 +41,9 @@ function One({ output }: { output: Output }) {
 
 export function Terminal({ text, error }: { text: string; error?: boolean }) {
   const [whole, setWhole] = useState(false);
-  const [shown, hidden] = useMemo(() => cut(text, whole), [text, whole]);
+  const some = text.length > MOST_CHARACTERS ? text.slice(0, MOST_CHARACTERS) : text;
+  const beyond = text.length - some.length;
+  const [shown, hidden] = useMemo(() => cut(some, whole), [some, whole]);
   const spans = useMemo(() => parseAnsi(shown), [shown]);
   return (
     <div class={error ? "text stderr" : "text"}>
@@ -48,6 +51,7 @@ export function Terminal({ text, error }: { text: string; error?: boolean }) {
         ? <span key={at} class={each.classes} style={{ color: each.colour, background: each.background }}>{each.text}</span>
         : each.text)}</pre>
       {hidden > 0 && <button type="button" class="quiet" onClick={() => setWhole(true)}>{hidden.toLocaleString()} more lines</button>}
+      {beyond > 0 && <p class="hint">{beyond.toLocaleString()} more characters are in the session's notebook.</p>}
     </div>
   );
 }

@@ -36,3 +36,43 @@ export function SignIn({ problem, onSignedIn }: { problem: string; onSignedIn: (
     </main>
   );
 }
+
+/** A link and whom it signs in, or why it signs in nobody. */
+export interface Offered { link: string; owner?: Who; problem?: string }
+
+interface OfferProps { offered: Offered; who: Who | null; onAnswer: (who: Who | null) => void }
+
+export function Offer({ offered, who, onAnswer }: OfferProps) {
+  const [refused, setRefused] = useState("");
+  const [busy, setBusy] = useState(false);
+  const { owner } = offered;
+
+  async function submit(event: Event): Promise<void> {
+    event.preventDefault();
+    setBusy(true);
+    try {
+      onAnswer(await ask<Who>("POST", "/console/sign-in", { link: offered.link }));
+    } catch (error) {
+      setRefused((error as Error).message);
+      setBusy(false);
+    }
+  }
+
+  return (
+    <main class="sign-in">
+      <form onSubmit={submit}>
+        <h1>Sandcell</h1>
+        {owner && (
+          <p>{who ? <>You are <b>{who.principal}</b>; this link signs you in as <b>{owner.principal}</b>.</>
+            : <>This link signs you in as <b>{owner.principal}</b>.</>}</p>
+        )}
+        <p role="alert" class="problem">{refused || offered.problem}</p>
+        {owner && !refused && (
+          <button type="submit" class="main" autofocus disabled={busy}>{busy ? "Signing in" : `Sign in as ${owner.principal}`}</button>
+        )}
+        <button type="button" class="quiet" onClick={() => onAnswer(null)}>{who ? `Stay ${who.principal}` : "Use a token instead"}</button>
+        <p class="hint">Go on only if you asked for this link yourself, by <code>sandcell console</code>.</p>
+      </form>
+    </main>
+  );
+}

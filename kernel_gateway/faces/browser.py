@@ -7,6 +7,7 @@ an address of the service's may show, adds none: it has no script.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
@@ -36,6 +37,15 @@ def find_secret(headers: Mapping[str, str]) -> str:
         return ""
     secret = parse_cookie(headers.get("Cookie", "")).get(COOKIE, "")
     return secret if len(secret) <= MOST_SECRET_CHARACTERS else ""
+
+
+def takes_html(headers: Mapping[str, str]) -> bool:
+    """Whether who asks names HTML among what it takes, as browsers do for a page; `*/*` names nothing."""
+    for each in headers.get("Accept", "").lower().split(","):
+        name, *parameters = (part.replace(" ", "") for part in each.split(";"))
+        if name == "text/html" and not any(re.fullmatch(r"q=0(\.0*)?", part) for part in parameters):
+            return True
+    return False
 
 
 def make_cookie(headers: Mapping[str, str], secret: str, seconds: int) -> str:

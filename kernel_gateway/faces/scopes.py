@@ -24,7 +24,7 @@ P: Final = "/v1/principals/{principal}"
 
 OPEN: Final = ("GET /v1/openapi.json", "GET /healthz", "GET /readyz")
 """Routes of the REST face that need no credential."""
-OPEN_CONSOLE: Final = ("GetConsole", "GetConsoleFrame", "GetConsoleAsset", "SignIn")
+OPEN_CONSOLE: Final = ("GetConsole", "GetConsoleFrame", "GetConsoleAsset", "LookAtConsoleLink", "SignIn", "SignOut")
 """The same of the console's face."""
 
 REST: Final[Table] = {
@@ -129,7 +129,7 @@ LIBRECHAT: Final[Table] = {
     "run": ("ExecuteCode", "ExecuteProgrammatic", "UploadFile", "UploadFiles", "DeleteFile"),
 }
 
-CONSOLE: Final[Table] = {"read": ("GetSignIn", "SignOut")}
+CONSOLE: Final[Table] = {"read": ("GetSignIn",)}
 
 
 def find_rest_scope(method: str, path: str) -> Scope | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from tests.browser.chromium import DEADLINE_SECONDS, Page, chromium
 from tests.running_service import RunningService
 
@@ -25,12 +27,20 @@ DROP = """
   document.querySelector('.panel').dispatchEvent(new DragEvent('drop', {dataTransfer: dropped, bubbles: true}));
 })()
 """
+TEXT = "document.body.innerText"
+CLEARING = (
+    "import time\nfrom IPython.display import clear_output\nprint('cle' + 'ared')\nclear_output(wait=True)\n"
+    "print('sho' + 'wn')\ntime.sleep(600)"
+)
+AGREE = "document.querySelector('.sign-in button.main')"
 SHOWN = "document.querySelector('.cells')?.innerText ?? ''"
 
 
 async def sign_in(page: Page, service: RunningService) -> None:
     with service.client() as client:
         await page.visit(service.url + client.create_console_link().link)
+    await page.wait_for(f"{AGREE}?.innerText.startsWith('Sign in as ')")
+    await page.evaluate(f"{AGREE}.click()")
     await page.wait_for("document.querySelector('h1')?.innerText === 'Sessions'")
 
 
@@ -125,3 +135,66 @@ async def steps_in(service: RunningService, directory: Path) -> None:
         problems = [each["entry"]["text"] for each in page.of("Log.entryAdded") if "401" not in each["entry"]["text"]]
         assert problems == []
         assert page.of("Runtime.exceptionThrown") == []
+
+
+def test_a_link_asks_first_and_what_fails_is_said_and_tried_again(service: RunningService, tmp_path: Path) -> None:
+    asyncio.run(asks_first(service, tmp_path))
+
+
+async def asks_first(service: RunningService, directory: Path) -> None:
+    async with chromium(directory) as page:
+        await sign_in(page, service)
+        with service.client() as client, client.session("python") as session:
+            with service.client(client.create_token("eve", scope="read").token) as eve:
+                link = eve.create_console_link().link
+            await page.evaluate(f"location.hash = {link[1:]!r}")
+            await page.wait_for(f"{TEXT}.includes('You are admin; this link signs you in as eve.')")
+            await page.screenshot(directory / "link.png")
+            await page.wait_for(f"{PANEL}('Stay admin')")
+            await page.wait_for("document.querySelector('.who')?.innerText === 'admin'")
+
+            session.run("'the first'")
+            await page.ask("Network.setBlockedURLs", urls=["*/executions?*"])
+            await page.evaluate(f"location.hash = '#/sessions/{session.id}'")
+            await page.wait_for(f"{TEXT}.includes('Trying again.')")
+            # An execution that is heard of before those that it follows are listed.
+            session.run("'the second'")
+            await page.wait_for(f"({SHOWN}).includes('the second')")
+            await page.ask("Network.setBlockedURLs", urls=[])
+            await page.wait_for(f"({SHOWN}).includes('the first')")
+            assert await page.evaluate(f"({SHOWN}).indexOf('the first') < ({SHOWN}).indexOf('the second')")
+            await page.wait_for(f"!{TEXT}.includes('Trying again.')")
+
+            await run(page, CLEARING)
+            await page.wait_for(f"({SHOWN}).includes('shown')")
+            assert not await page.evaluate(f"({SHOWN}).includes('cleared')")
+            await page.wait_for(f"{PANEL}('Interrupt')")
+            await page.wait_for(f"({SHOWN}).includes('KeyboardInterrupt')")
+
+            await page.ask("Network.setBlockedURLs", urls=["*/console/sign-in"])
+            await page.wait_for(f"{PANEL}('Sign out')")
+            await page.wait_for(f"{TEXT}.includes('You are still signed in')")
+            await page.ask("Network.setBlockedURLs", urls=[])
+            await page.wait_for(f"{PANEL}('Try again')")
+            await page.wait_for("!!document.querySelector('#token')")
+        assert page.of("Runtime.exceptionThrown") == []
+
+
+@pytest.mark.long
+def test_of_a_thousand_cells_a_few_are_in_the_page(service: RunningService, tmp_path: Path) -> None:
+    asyncio.run(looks_at_many(service, tmp_path))
+
+
+async def looks_at_many(service: RunningService, directory: Path) -> None:
+    with service.client() as client, client.session("python") as session:
+        for number in range(1, 1001):
+            session.run(f"print('row\\n' * {number % 40})")
+        async with chromium(directory) as page:
+            await sign_in(page, service)
+            await page.evaluate(f"location.hash = '#/sessions/{session.id}'")
+            for number, scroll in ((1000, "undefined"), (1, "0"), (1000, "1e9")):
+                await page.evaluate(
+                    f"{scroll} === undefined || (document.querySelector('.cells').scrollTop = {scroll})"
+                )
+                await page.wait_for(f"!!document.querySelector('[aria-label^=\"Cell {number},\"]')")
+                assert 3 < await page.evaluate("document.querySelectorAll('.cell').length") < 120

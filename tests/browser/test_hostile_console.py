@@ -23,6 +23,13 @@ for payload in payloads:
     print(payload, file=sys.stderr)
 raise type("".join(payloads[:5]).replace(chr(0), ""), (Exception,), {{}})("".join(payloads))
 """
+FLOOD = """
+LEAPS, COLOURS = "\\rb", "\\x1b[31mx\\x1b[32my"
+for text in ("a" * 30_000 + LEAPS * 30_000, "a" * 400_000 + LEAPS * 200_000, "\\r" * 99_000, COLOURS * 40_000):
+    display({"text/plain": text}, raw=True)
+print("the end")
+"""
+TEXTS = "[...document.querySelectorAll('.outputs pre')].map(each => [each.innerText.length, each.children.length])"
 FRAMES = "[...document.querySelectorAll('iframe')]"
 
 
@@ -51,3 +58,26 @@ async def nothing_acts(service: RunningService, directory: Path) -> None:
             assert page.of("Runtime.exceptionThrown") == []
             assert await page.evaluate("document.querySelector('#app main') !== null && location.pathname") == "/"
             assert await page.evaluate("document.scripts.length") == 1
+
+
+def test_text_that_is_dear_to_show_is_shown_in_part(service: RunningService, tmp_path: Path) -> None:
+    asyncio.run(is_shown_in_part(service, tmp_path))
+
+
+async def is_shown_in_part(service: RunningService, directory: Path) -> None:
+    with service.client() as client, client.session("python") as session:
+        assert session.run(FLOOD).status == "ok"
+        async with chromium(directory) as page:
+            await sign_in(page, service)
+            await page.evaluate(f"location.hash = '#/sessions/{session.id}'")
+            await page.wait_for("document.querySelector('.cells')?.innerText.includes('the end')")
+            overwritten, long, empty, coloured, end = await page.evaluate(TEXTS)
+            assert overwritten == [30_000, 0]
+            assert long == [100_000, 0]
+            assert empty[1] == 0
+            assert 1_000 < coloured[1] <= 5_000
+            assert end[0] < 20
+            notes = await page.evaluate(
+                "document.querySelector('.cells').innerText.split(' more characters are in').length"
+            )
+            assert notes == 3

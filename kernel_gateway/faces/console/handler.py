@@ -13,7 +13,7 @@ from kernel_gateway.faces import scopes
 from kernel_gateway.faces.audit import UNKNOWN_ROUTE, CallRecord
 from kernel_gateway.faces.browser import comes_from_console, find_secret
 from kernel_gateway.faces.calls import AdmittedCall
-from kernel_gateway.faces.console.routes import ADDRESSES, NOTHING_HERE, Route
+from kernel_gateway.faces.console.routes import ADDRESSES, NOTHING_HERE, PAGE, Route
 from kernel_gateway.faces.errors import UnknownRoute
 from kernel_gateway.faces.handler import FaceHandler, make_error_headers
 from kernel_gateway.faces.json_bodies import decode, encode
@@ -68,6 +68,8 @@ class ConsoleHandler(FaceHandler):
 
     def describe_error(self, error: GatewayError) -> ErrorResponse:
         headers = {**make_error_headers(error), "Content-Type": JSON}
+        if self.request.path == PAGE:
+            headers["Vary"] = "Accept"
         return ErrorResponse(encode(error.body()), error.status, headers, code=error.code, message=error.message)
 
     def record_call(self) -> CallRecord | None:

@@ -60,7 +60,11 @@ def read_document(name: str) -> Document:
     content = (STATIC / name).read_bytes()
     headers = {**_EVERYWHERE, "Content-Type": _MEDIA_TYPES[Path(name).suffix]}
     if name == "index.html":
-        headers |= {"Content-Security-Policy": _PAGE_POLICY, "X-Frame-Options": "DENY"}
+        headers |= {
+            "Content-Security-Policy": _PAGE_POLICY,
+            "X-Frame-Options": "DENY",
+            "Vary": "Accept, Accept-Encoding",
+        }
     elif name == "output.html":
         headers["Content-Security-Policy"] = _FRAME_POLICY.format(script=_hash_script(content))
     else:

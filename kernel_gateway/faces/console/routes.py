@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Final
 
 import msgspec
 
-from kernel_gateway.errors import InvalidRequest
+from kernel_gateway.errors import InvalidRequest, Unauthorized
 from kernel_gateway.faces import routing, scopes
-from kernel_gateway.faces.browser import find_secret, make_cookie
+from kernel_gateway.faces.browser import find_secret, make_cookie, takes_html
 from kernel_gateway.faces.calls import AdmittedCall
 from kernel_gateway.faces.console.pages import list_names, read_document
 from kernel_gateway.faces.errors import UnknownRoute
@@ -19,6 +20,7 @@ from kernel_gateway.services.clock import rfc3339_or_none
 from kernel_gateway.services.credentials.sign_ins import SIGN_IN_SECONDS
 from sandcell.models.credentials import Scope
 
+PAGE: Final = "/"
 NOTHING_HERE: Final = "there is nothing at this address of the console"
 
 
@@ -27,6 +29,12 @@ class SignIn(msgspec.Struct, forbid_unknown_fields=True):
 
     token: str = ""
     link: str = ""
+
+
+class Link(msgspec.Struct, forbid_unknown_fields=True):
+    """The code of a link that `sandcell console` made."""
+
+    link: str
 
 
 class WhoIsSignedIn(msgspec.Struct):
@@ -46,6 +54,9 @@ class Route(routing.Route[AdmittedCall]):
 
 
 async def get_page(call: AdmittedCall) -> Response:
+    # VS Code and others ask here whether a Jupyter server wants a password: any page would be the form for one.
+    if not takes_html(call.headers):
+        raise UnknownRoute("there is nothing at this address but a page for browsers; /v1/openapi.json lists the rest")
     return _answer(call, "index.html")
 
 
@@ -57,14 +68,21 @@ async def get_asset(call: AdmittedCall) -> Response:
     return _answer(call, f"assets/{call.ids['name']}")
 
 
+async def look_at_link(call: AdmittedCall) -> WhoIsSignedIn:
+    """Whom a link signs in, so that the page can ask first: whoever made it may not be who opens it."""
+    body: Link = call.body
+    return _describe(await call.services.sign_ins.look_at_link(body.link))
+
+
 async def sign_in(call: AdmittedCall) -> Response:
-    """The browser is given a cookie: no script ever reads it."""
+    """The browser is given a cookie: no script ever reads it. The one it had counts no longer."""
     body: SignIn = call.body
     if bool(body.token) == bool(body.link):
         raise InvalidRequest("give a token, or the code of a link")
     sign_ins = call.services.sign_ins
     signed_in = await (sign_ins.use_token(body.token) if body.token else sign_ins.use_link(body.link))
     call.found = signed_in.caller
+    sign_ins.sign_out(find_secret(call.headers))
     cookie = make_cookie(call.headers, signed_in.secret, SIGN_IN_SECONDS)
     return Response(_describe(signed_in.caller), headers={"Set-Cookie": cookie})
 
@@ -74,7 +92,11 @@ async def get_sign_in(call: AdmittedCall) -> WhoIsSignedIn:
 
 
 async def sign_out(call: AdmittedCall) -> Response:
-    call.services.sign_ins.sign_out(find_secret(call.headers))
+    """The cookie goes also when it counts no longer, as after a restart of the service."""
+    sign_ins, secret = call.services.sign_ins, find_secret(call.headers)
+    with contextlib.suppress(Unauthorized):
+        call.found = await sign_ins.authenticate(secret)  # for the audit log
+    sign_ins.sign_out(secret)
     return Response(headers={"Set-Cookie": make_cookie(call.headers, "", 0)})
 
 
@@ -92,7 +114,7 @@ def _describe(caller: Caller) -> WhoIsSignedIn:
 
 
 TABLE: Final = (
-    Route("GET", "/", get_page, name="GetConsole", summary="The console"),
+    Route("GET", PAGE, get_page, name="GetConsole", summary="The console"),
     Route(
         "GET",
         "/console/output.html",
@@ -108,6 +130,15 @@ TABLE: Final = (
         name="SignIn",
         summary="Sign in by a token, or by a link that counts once; the answer sets a cookie",
         body=SignIn,
+    ),
+    Route(
+        "POST",
+        "/console/links",
+        look_at_link,
+        name="LookAtConsoleLink",
+        summary="Whom a link would sign in; it counts on",
+        body=Link,
+        looks=True,
     ),
     Route("GET", "/console/sign-in", get_sign_in, name="GetSignIn", summary="Who is signed in"),
     Route("DELETE", "/console/sign-in", sign_out, name="SignOut", summary="Sign out", status=204),

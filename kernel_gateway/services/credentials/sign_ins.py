@@ -33,11 +33,15 @@ class SignedIn:
 
 @dataclass(frozen=True)
 class _Held:
-    """What a secret stands for, until when; `link`: it is only good for signing in, once."""
+    """What a secret stands for, until when.
+
+    `link`: it is only good for signing in, once, for no longer than until `most`, when what its maker called with ends.
+    """
 
     credential_id: str
     expires: float
     link: bool
+    most: float | None
 
 
 class SignIns:
@@ -55,12 +59,13 @@ class SignIns:
 
     async def use_link(self, code: str) -> SignedIn:
         """Sign in by a link, which counts no longer; raises Unauthorized."""
-        digest = hash_token(code)
-        held = self._held.get(digest)
-        if held is None or not held.link or held.expires <= self._clock.now():
-            raise Unauthorized("the link was used before or is too old: `sandcell console` makes another")
-        del self._held[digest]
-        return self._hold(await self._identity.find_token(held.credential_id), SIGN_IN_SECONDS)
+        held = self._find_link(code)
+        del self._held[hash_token(code)]
+        return self._hold(await self._find_caller(held), SIGN_IN_SECONDS)
+
+    async def look_at_link(self, code: str) -> Caller:
+        """Whom a link signs in; raises Unauthorized."""
+        return await self._find_caller(self._find_link(code))
 
     async def use_token(self, token: str) -> SignedIn:
         """Sign in with a bearer token; raises Unauthorized."""
@@ -79,6 +84,17 @@ class SignIns:
         """The secret counts no longer."""
         self._held.pop(hash_token(secret), None)
 
+    def _find_link(self, code: str) -> _Held:
+        held = self._held.get(hash_token(code))
+        if held is None or not held.link or held.expires <= self._clock.now():
+            raise Unauthorized("the link was used before or is too old: `sandcell console` makes another")
+        return held
+
+    async def _find_caller(self, link: _Held) -> Caller:
+        caller = await self._identity.find_token(link.credential_id)
+        ends = [each for each in (caller.expires, link.most) if each is not None]
+        return replace(caller, expires=min(ends, default=None))
+
     def _hold(self, caller: Caller, seconds: float, *, link: bool = False) -> SignedIn:
         now, secret = self._clock.now(), secrets.token_urlsafe(32)
         expires = min(now + seconds, caller.expires or now + seconds)
@@ -90,5 +106,5 @@ class SignIns:
                 own.append(digest)
         for digest in own[: max(0, len(own) + 1 - MOST_SIGN_INS)]:
             del self._held[digest]
-        self._held[hash_token(secret)] = _Held(caller.credential_id, expires, link)
+        self._held[hash_token(secret)] = _Held(caller.credential_id, expires, link, caller.expires)
         return SignedIn(secret, replace(caller, expires=expires))

@@ -20,15 +20,19 @@ EVENT_BYTES = 256
 
 
 class EventLog:
-    """Sequence numbers start at 1; the oldest events go first when `limit_bytes` is passed."""
+    """Sequence numbers start after `base`; the oldest events go first when `limit_bytes` is passed.
 
-    def __init__(self, limit_bytes: int) -> None:
+    A log that ends with its process has a base that rises from one to the next: whoever asks for what came after an id
+    of an earlier one reads that events are missing.
+    """
+
+    def __init__(self, limit_bytes: int, base: int = 0) -> None:
         self.size_bytes = 0
-        self.last_sequence = 0
+        self.last_sequence = self._base = base
         self.is_rebuilt = False
         """Whether events that followers may have had of an earlier process come once more, with the same numbers."""
         self._limit_bytes = limit_bytes
-        self._dropped = 0
+        self._dropped = base
         self._events: deque[tuple[Event, int]] = deque()
         self._changed: asyncio.Event | None = None
         """Set at the next change; made by the first follower that waits for it."""
@@ -70,7 +74,7 @@ class EventLog:
 
         With `late` until nothing more can come.
         """
-        position = max(after, 0) if self.is_rebuilt else min(max(after, 0), self.last_sequence)
+        position = self._find_position(after)
         while True:
             while position < self.last_sequence:
                 if position < self._dropped:
@@ -86,6 +90,14 @@ class EventLog:
             if self._changed is None:
                 self._changed = asyncio.Event()
             await self._changed.wait()
+
+    def _find_position(self, after: int) -> int:
+        if after <= 0:
+            return self._base
+        if self.is_rebuilt or after <= self.last_sequence:
+            return after
+        # Of a log with a base no follower has an id that is still to come: the host's clock was set back.
+        return 1 if self._base else self.last_sequence
 
     def _wake(self) -> None:
         if self._changed is not None:

@@ -115,7 +115,8 @@ class LiveSession:
     @cached_property
     def news(self) -> EventLog:
         """What happens in it, for those who follow it: ids and states, no content."""
-        return EventLog(NEWS_BYTES)
+        # In milliseconds, so that a later process of the service gives out higher ids.
+        return EventLog(NEWS_BYTES, base=int(self._clock.now() * 1000))
 
     @property
     def id(self) -> str:

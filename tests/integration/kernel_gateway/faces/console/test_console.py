@@ -11,6 +11,7 @@ import pytest
 from tests.running_service import RunningService
 
 OWN = {"X-Sandcell-Console": "1", "Sec-Fetch-Site": "same-origin"}
+HTML = {"Accept": "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8"}
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def sign_in(browser: httpx.Client, token: str) -> httpx.Response:
 
 
 def test_the_page_lets_a_browser_load_nothing_from_elsewhere(browser: httpx.Client) -> None:
-    page = browser.get("/")
+    page = browser.get("/", headers=HTML)
     assert page.status_code == 200
     assert page.headers["Content-Type"] == "text/html; charset=utf-8"
     assert page.headers["Cache-Control"] == "no-store"
@@ -36,13 +37,21 @@ def test_the_page_lets_a_browser_load_nothing_from_elsewhere(browser: httpx.Clie
     assert policy["default-src"] == policy["form-action"] == policy["base-uri"] == policy["frame-ancestors"] == "'none'"
     assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == policy["frame-src"] == "'self'"
     assert "http:" not in page.text
-    plain = browser.get("/", headers={"Accept-Encoding": "identity"})
+    plain = browser.get("/", headers={**HTML, "Accept-Encoding": "identity"})
     assert "Content-Encoding" not in plain.headers
     assert plain.text == page.text
 
 
+@pytest.mark.parametrize("accept", ["", "*/*", "application/json", "application/json, text/html;q=0"])
+def test_who_does_not_ask_for_html_finds_no_page(browser: httpx.Client, accept: str) -> None:
+    answer = browser.get("/", headers={"Accept": accept})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "unknown_route")
+    assert answer.headers["Vary"] == "Accept"
+    assert "Accept" in browser.get("/", headers=HTML).headers["Vary"].split(", ")
+
+
 def test_what_the_page_names_is_there_and_is_kept(browser: httpx.Client) -> None:
-    named = [each.split('"')[0] for each in browser.get("/").text.split('="/console/')[1:]]
+    named = [each.split('"')[0] for each in browser.get("/", headers=HTML).text.split('="/console/')[1:]]
     assert len(named) == 2
     for name in named:
         part = browser.get(f"/console/{name}")
@@ -136,6 +145,33 @@ def test_a_link_signs_in_once_and_all_of_it_is_on_record(browser: httpx.Client, 
     assert not any(code in str(each) for each in records)
 
 
+def test_a_link_says_whom_it_signs_in_and_takes_the_place_of_who_was(
+    browser: httpx.Client, service: RunningService
+) -> None:
+    sign_in(browser, service.token)
+    before = dict(browser.cookies)
+    name = f"eve-{uuid.uuid4()}"
+    with service.client() as admin, service.client(admin.create_token(name, scope="read").token) as eve:
+        code = eve.create_console_link().link.removeprefix("/#sign-in=")
+    assert browser.post("/console/links", json={"link": code}).status_code == 403
+    for _ in range(2):
+        seen = browser.post("/console/links", json={"link": code}, headers=OWN)
+        assert (seen.status_code, seen.json()["principal"], "Set-Cookie" in seen.headers) == (200, name, False)
+    assert browser.get("/console/sign-in", headers=OWN).json()["principal"] == "admin"
+    browser.post("/console/sign-in", json={"link": code}, headers=OWN)
+    assert browser.get("/console/sign-in", headers=OWN).json()["principal"] == name
+    assert browser.post("/console/links", json={"link": code}, headers=OWN).status_code == 401
+    assert httpx.get(f"{service.url}/v1/sessions", headers=OWN, cookies=before, trust_env=False).status_code == 401
+
+
+@pytest.mark.parametrize("secret", ["", "unknown"])
+def test_signing_out_clears_a_cookie_that_counts_no_longer(browser: httpx.Client, secret: str) -> None:
+    browser.cookies.set("sandcell_console", secret)
+    answer = browser.delete("/console/sign-in", headers=OWN)
+    assert answer.status_code == 204
+    assert "Max-Age=0" in answer.headers["Set-Cookie"]
+
+
 @pytest.mark.parametrize("body", [{}, {"token": "x", "link": "y"}, {"token": "wrong"}, {"link": "wrong"}, {"other": 1}])
 def test_what_signs_nobody_in_sets_no_cookie(browser: httpx.Client, body: dict[str, object]) -> None:
     answer = browser.post("/console/sign-in", json=body, headers=OWN)
@@ -147,7 +183,7 @@ def test_a_sessions_events_say_what_runs_and_when_it_ends(service: RunningServic
     with service.client() as client:
         session = client.start_session("python")
         client.run(session.id, "1")
-        first = next(iter(client.session_events(session.id)))
+        first = next(iter(client.session_events(session.id, after=0)))
         client.restart(session.id)
         client.run(session.id, "2")
         client.stop_session(session.id)

@@ -105,6 +105,22 @@ def test_a_token_that_ends_sooner_ends_its_sign_in(tmp_path: Path) -> None:
     play(tmp_path, act)
 
 
+def test_a_link_made_by_who_is_signed_in_lasts_no_longer_than_that(tmp_path: Path) -> None:
+    async def act(scene: Scene, _admin: Caller) -> None:
+        signed_in = await scene.sign_ins.use_token(TOKEN)
+        end = scene.clock.now() + SIGN_IN_SECONDS
+        scene.clock.advance(SIGN_IN_SECONDS - 30)
+        code = scene.link(await scene.sign_ins.authenticate(signed_in.secret))
+        assert (await scene.sign_ins.look_at_link(code)).expires == end
+        again = await scene.sign_ins.use_link(code)
+        assert again.caller.expires == end
+        scene.clock.advance(31)
+        with pytest.raises(Unauthorized):
+            await scene.sign_ins.authenticate(again.secret)
+
+    play(tmp_path, act)
+
+
 def test_the_oldest_sign_ins_of_a_token_go_and_nobody_elses(tmp_path: Path) -> None:
     async def act(scene: Scene, admin: Caller) -> None:
         made = await scene.tokens.create(admin.principal, "ada")
@@ -121,7 +137,12 @@ def test_the_oldest_sign_ins_of_a_token_go_and_nobody_elses(tmp_path: Path) -> N
 @pytest.mark.parametrize("nonsense", ["", "x", "sandcell_" + "x" * 43, "\udcff"])
 def test_nonsense_signs_nobody_in(tmp_path: Path, nonsense: str) -> None:
     async def act(scene: Scene, _admin: Caller) -> None:
-        for ask in (scene.sign_ins.use_link, scene.sign_ins.use_token, scene.sign_ins.authenticate):
+        for ask in (
+            scene.sign_ins.use_link,
+            scene.sign_ins.look_at_link,
+            scene.sign_ins.use_token,
+            scene.sign_ins.authenticate,
+        ):
             with pytest.raises(Unauthorized):
                 await ask(nonsense)
 

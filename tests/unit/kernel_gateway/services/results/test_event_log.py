@@ -74,3 +74,25 @@ def test_one_event_larger_than_the_bound_is_kept() -> None:
     log.append("display", {"data": "x" * 1000})
     log.close()
     assert len(asyncio.run(read(log))) == 1
+
+
+@pytest.mark.parametrize("after", [7, 999, 5_000])
+def test_an_id_of_another_process_is_answered_with_what_is_missing(after: int) -> None:
+    """Of an earlier one, and of one whose clock was ahead."""
+    log = EventLog(1_000_000, base=1_000)
+    log.append("execution", {"n": 1})
+    log.append("execution", {"n": 2})
+    log.close()
+    events = asyncio.run(read(log, after))
+    assert [each.event for each in events] == ["truncated", "execution", "execution"]
+    assert [each.sequence for each in events] == [1_000, 1_001, 1_002]
+
+
+def test_a_log_with_a_base_is_read_from_its_start_and_from_its_ids() -> None:
+    log = EventLog(1_000_000, base=1_000)
+    log.append("execution", {"n": 1})
+    log.append("execution", {"n": 2})
+    log.close()
+    assert [each.sequence for each in asyncio.run(read(log))] == [1_001, 1_002]
+    assert [each.sequence for each in asyncio.run(read(log, 1_001))] == [1_002]
+    assert asyncio.run(read(log, 1_002)) == []
