@@ -50,6 +50,8 @@ class Relay:
         self.link = ""
         """Whose requests are counted, and how many were taken."""
         self.taken = 0
+        self.told = 0
+        """The last number that gateways which are gone were sent."""
         self._former: deque[str] = deque(maxlen=FORMER_LINKS)
         self.listener: Listener | None = None
         self._channels = Channels(reach, source.alive, self._take, self._on_lost)
