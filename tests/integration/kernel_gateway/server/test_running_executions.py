@@ -147,6 +147,21 @@ def test_what_memory_does_not_hold_is_kept_on_the_sandboxs_disk(make_service: Ma
         session.works()
 
 
+def test_events_of_code_that_got_a_blank_kernel_have_the_same_ids(service: RunningService) -> None:
+    with Rest(service) as rest:
+        session = rest.session()
+        running = session.submit(COUNT, clear_context=True)
+        seen = list(follow(session, running, 0, most=6))
+    service.kill()
+    service.start()
+    with Rest(service) as rest:
+        session = again(rest, session)
+        events = list(follow(session, running, 0))
+        assert events[: len(seen)] == seen
+        assert [kind for _, kind, _ in seen[:3]] == ["generation", "started", "stream"]
+        assert [number for number, _, _ in events] == list(range(1, len(events) + 1))
+
+
 def test_an_attached_client_comes_back_to_its_cell_after_a_kill(service: RunningService) -> None:
     with Rest(service) as rest:
         session = rest.session()

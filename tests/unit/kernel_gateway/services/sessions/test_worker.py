@@ -38,7 +38,7 @@ def test_code_has_not_begun_while_its_sandbox_stands_still() -> None:
     async def run() -> None:
         kernel = StoppedKernel()
         row = SessionRow("s", "p", "w", "", "python", 1, 0.0, 0.0, 1e9, 10**9, 10**9, None, {})
-        live, job = LiveSession(row, TurnedClock()), cast("Job", SimpleNamespace())
+        live, job = LiveSession(row, TurnedClock()), cast("Job", SimpleNamespace(taken_up=False))
         live.sandbox = cast("Any", SimpleNamespace(kernel=kernel, workspace_ready=True, live_generation=1))
         live.readmit(job)
         assert live.takes_at_once(job) == 1
