@@ -25,6 +25,7 @@ from kernel_gateway.services.sessions.builder import SessionBuilder
 from kernel_gateway.services.sessions.hibernating.waking import HIBERNATED
 from kernel_gateway.services.sessions.lifecycle import Lifecycle
 from kernel_gateway.services.sessions.live_session import LiveSession
+from kernel_gateway.services.sessions.subscribers import Subscribers
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage import executions, hibernations, sessions
 from kernel_gateway.storage.database import Database
@@ -36,6 +37,7 @@ from kernels.languages import PYTHON
 from kernels.sandbox import SandboxInfo, SandboxRuntime
 
 log = structlog.get_logger(__name__)
+ATTACHED_FACE = "jupyter"
 CUT_SHORT = (
     "the service restarted while this ran in a sandbox that does not keep output meanwhile (one of an older release, or"
     " a program of its own beside the kernel): the output since is lost, while its code may still run"
@@ -146,11 +148,24 @@ class Adoption:
                 # The guest knows what was sent to a kernel: nothing is run twice, and what never was runs now.
                 job.taken_up = job.log.is_rebuilt = kernel.find_taken(row.id) is not None
                 running = running or (job.taken_up and row.runtime == PYTHON)
-                if not job.taken_up:
+                if job.taken_up:
+                    self._await_client(live, row)
+                else:
                     job.row = replace(row, status="queued", started=None)
                 self._readmit(live, job)
         if kernel is not None and not running:
             kernel.go_on()
+
+    def _await_client(self, live: LiveSession, row: ExecutionRow) -> None:
+        """Keep for the attached client whose cell goes on what it is sent before it has come back."""
+        kernel = live.sandbox.kernel
+        taken = None if kernel is None else kernel.find_taken(row.id)
+        if row.face != ATTACHED_FACE or row.runtime != PYTHON or kernel is None or kernel.hub is None or taken is None:
+            return
+        if live.audience is None:
+            live.audience = Subscribers(self._settings.attach_replay_bytes)
+            live.audience.connect(kernel.hub)
+        live.audience.expect_back(row.author, taken.session, self._clock.now())
 
     def _readmit(self, live: LiveSession, job: Job) -> None:
         job.mark_stored(stored=True)

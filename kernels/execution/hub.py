@@ -78,6 +78,7 @@ class Hub:
         self._link = self._relay or DirectLink(connection, self._receive, self._connection_lost)
         self._subscribers: tuple[_Subscriber, ...] = ()
         self._requests: dict[str, asyncio.Future[Message]] = {}
+        self._told = 0
         self.resumed = False
         """Whether an earlier process has used the kernel: `flow` is to be called."""
         self.taken_runs: dict[str, TakenRun] = {}
@@ -195,6 +196,12 @@ class Hub:
         """The number of the last frame of that stream that was taken."""
         return 0 if self._relay is None else self._relay.position
 
+    @property
+    def repeats(self) -> bool:
+        """Whether what is delivered now was also sent to an earlier process."""
+        relay = self._relay
+        return self.resumed and relay is not None and relay.position <= self._told
+
     def flow(self) -> None:
         """Have what the kernel said delivered from now on, as far as it is not durable; again it does nothing."""
         if self._relay is not None and not self._flowing.is_set() and self.error is None:
@@ -250,7 +257,7 @@ class Hub:
             self.kernel_info = self._signer.parse(note).content
         except (ValueError, zmtp.ProtocolError, Malformed) as error:
             raise SandboxFailed(f"the guest's relay has no description of its kernel: {error}") from None
-        self.resumed = True
+        self.resumed, self._told = True, welcome.told
         self._published.set()
         return True
 

@@ -57,12 +57,16 @@ class TakenRun(msgspec.Struct, frozen=True):
 
 
 class Welcome(msgspec.Struct, frozen=True):
-    """What the relay has: frames from `first` to `next` exclusively, the last request `taken` of this link."""
+    """What the relay has: frames from `first` to `next` exclusively, the last request `taken` of this link.
+
+    Up to `told` an earlier gateway was sent them.
+    """
 
     version: int
     first: int
     next: int
     taken: int
+    told: int = 0
     runs: list[TakenRun] = []
     note: str = ""
 

@@ -1,7 +1,7 @@
 """What attempts of the family protocol begin with: a kernel's connections in the hands of user code.
 
 Read inside the sandbox, in the kernel. User code has the key and the kernel's sockets by nature: it is the kernel.
-`forge(channel, type, content, ...)` sends a signed message on the very connection that the service reads, `raw` bytes.
+`forge(channel, type, content, ...)` sends a signed message on the very connection that the guest reads, `raw` bytes.
 """
 
 FORGED = "f0rged"
@@ -10,7 +10,7 @@ FORGED = "f0rged"
 FORGERY = '''
 import hmac, json, os, socket, stat, struct, sys, threading, time
 
-GVISOR = "4.4.0"  # which calls a connection from the host after the other end
+GVISOR = "4.4.0"
 NUMBERS_OF = {"shell": 1, "iopub": 2, "stdin": 3, "control": 4}
 kernel = get_ipython().kernel
 own = dict(kernel.get_parent("shell")["header"])
@@ -18,18 +18,18 @@ own["date"] = str(own["date"])
 earlier, last_of_all = globals().get("last_of_all", "0" * 32), own["msg_id"]
 
 def connections(channel):
-    """That which the service reads. Under gVisor also the one that a kernel has with itself, which looks the same."""
+    """That which the guest reads. Under gVisor also the one that a kernel has with itself, which looks the same."""
     gvisor, found = os.uname().release == GVISOR, {}
     for name in sorted(os.listdir("/proc/self/fd"), key=int):
         try:
             if not stat.S_ISSOCK(os.fstat(int(name)).st_mode):
                 continue
             one = socket.socket(fileno=os.dup(int(name)))
-            ends = one.getsockname(), one.getpeername()
+            address, _ = one.getsockname(), one.getpeername()  # what only listens has no other end
             peer = struct.unpack("3i", one.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
         except OSError:
             continue
-        if str(ends[gvisor]).endswith(f"-{NUMBERS_OF[channel]}") and (gvisor or peer != os.getpid()):
+        if str(address).endswith(f"-{NUMBERS_OF[channel]}") and (gvisor or peer != os.getpid()):
             found[os.fstat(one.fileno()).st_ino] = one
     if not found:
         raise LookupError(f"no connection to {channel}")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sandcell import Client, Session
+from tests import swap_file
 from tests.running_service import RunningService
 
 SETTINGS_OF_THE_KERNEL = (
@@ -73,7 +74,7 @@ class Host:
             "process": self._process.poll(),
             "priority": os.getpriority(os.PRIO_PROCESS, self._process.pid),
             "service": _text(Path(f"/proc/{self._service.pid}/comm")),
-            "swaps": _text(Path("/proc/swaps")),
+            "swaps": _swaps(),
             "devices": [_owner(Path("/dev", name)) for name in ("null", "zero", "full", "random", "urandom")],
             "connections": [_connections(one) for one in (self._listener, self._local)],
         }
@@ -248,6 +249,12 @@ def _processes_of(sandbox_id: str) -> set[int]:
     found = {int(pid) for group in groups if group.exists() for pid in group.read_text().split()}
     assert found, "the neighbour has processes"
     return found
+
+
+def _swaps() -> list[str]:
+    """What the host swaps to, whatever of it is used; not what another test run beside this one swaps to meanwhile."""
+    names = [line.split()[0] for line in _text(Path("/proc/swaps")).splitlines()[1:]]
+    return [name for name in names if not name.startswith(f"{swap_file.PLACE}/{swap_file.NAME}-")]
 
 
 def _owner(path: Path) -> tuple[int, int, int, int]:

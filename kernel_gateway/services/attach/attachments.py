@@ -23,7 +23,7 @@ from kernel_gateway.services.sessions.kernel_requests import reach_kernel
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.sessions.sessions import Sessions
-from kernel_gateway.services.sessions.subscribers import MOST_CLIENTS, Cursor, Ended, Outgoing, Subscribers
+from kernel_gateway.services.sessions.subscribers import MOST_CLIENTS, Cursor, Ended, Outgoing, Subscribers, name_client
 from kernel_gateway.settings import Settings
 from kernels.errors import Death
 from kernels.execution.hub import Hub
@@ -32,7 +32,6 @@ from kernels.kernelspec import Kernelspec
 __all__ = ["AttachedPrincipal", "Attachment", "Attachments", "Ended", "Incoming", "Outgoing"]
 
 log = structlog.get_logger(__name__)
-LONGEST_CLIENT_SESSION = 256
 KERNEL_LABEL = "jupyter_kernel"
 """The label of a session that names the kernel of its image which Jupyter clients talk to, in Python's place."""
 RETRY_SECONDS = 5.0
@@ -142,7 +141,7 @@ class Attachments:
             raise NotFound("there is no such session")
         live = await self._registry.require(visitor.principal, session_id)
         audience = self._audience(live, await self._find_declared(live))
-        client = f"{visitor.author}/{client_session[:LONGEST_CLIENT_SESSION]}"
+        client = name_client(visitor.author, client_session)
         if not audience.has(client) and audience.connections >= MOST_CLIENTS:
             raise LimitReached(
                 f"{MOST_CLIENTS} clients are attached to this session, which is the most: close one",

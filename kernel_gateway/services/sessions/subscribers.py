@@ -122,6 +122,7 @@ def cost(message: Message) -> int:
     return message.size_bytes + OVERHEAD_BYTES + FRAME_BYTES * message.frames
 
 
+LONGEST_CLIENT_SESSION: Final = 256
 MOST_CLIENTS: Final = 64
 """Clients attached to one session at once."""
 MOST_CURSORS: Final = 256
@@ -164,6 +165,11 @@ class _Pending:
         self.held = False
         """Its reply waits until it is concluded."""
         self.reply: tuple[Message, str] | None = None
+
+
+def name_client(author: str, client_session: str) -> str:
+    """Who a client is: it comes back under the same name."""
+    return f"{author}/{client_session[:LONGEST_CLIENT_SESSION]}"
 
 
 class Subscribers:
@@ -220,6 +226,12 @@ class Subscribers:
         cursor.end, cursor.forgiven = end, self.ring.gone
         self._cursors[client] = cursor
         return cursor
+
+    def expect_back(self, author: str, client_session: str, now: float) -> None:
+        """A client of an earlier process has a cell that goes on: what is said from now on is kept for it."""
+        client = name_client(author, client_session)
+        cursor = self._cursors.setdefault(client, Cursor(client, self.ring.last, left_at=now))
+        self.name(cursor, client_session)
 
     def leave(self, cursor: Cursor, end: Callable[[Ended], None], now: float) -> None:
         """A client has gone, unless it has been replaced; its place is kept."""
@@ -394,6 +406,8 @@ class Subscribers:
             self._busy = message.content.get("execution_state") == "busy"
             if not self._busy and self._asked is not None and self._asked[1] == message.parent_id:
                 self._asked = None
+        elif self._hub is not None and self._hub.repeats:
+            return  # output that clients had of an earlier process; replies, questions and states they may get twice
         pending = self._follow_up(channel, message)
         if pending is not None and pending.held and pending.replied and to is not None and channel == "shell":
             pending.reply = message, to

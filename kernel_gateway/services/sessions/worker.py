@@ -249,6 +249,8 @@ class Worker:
         if kernel is None:
             why = "the sandbox was lost while the service started again; every global and /tmp went with it"
             return await self.finish(job, "died", death_outcome("sandbox", why))
+        if row.clear_context:  # its first event, as `_clear` has told it
+            job.log.append("generation", {"generation": row.generation, "cause": "restart"})
         job.begin(row.generation, row.started or row.queued)
         return await self._execute(job, kernel)
 

@@ -34,8 +34,10 @@ CHANNELS = ("shell", "iopub", "stdin", "control")
 IOPUB = CHANNELS.index("iopub")
 
 PIECE_BYTES = 64 * 1024
-"""A message that is longer travels in pieces of at least so many bytes, and less than three times as many."""
-MOST_FROM_GUEST = 256 * 1024
+MOST_PIECE_BYTES = 128 * 1024
+"""A message that is longer than the first travels in pieces, each of at most so many bytes as the second says."""
+MOST_FROM_GUEST = 512 * 1024
+"""A piece is shorter by far; a welcome has the note, in hexadecimal digits, and the runs."""
 MOST_FROM_GATEWAY = 128 * 1024 * 1024
 MOST_NOTE = 128 * 1024
 

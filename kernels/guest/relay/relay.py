@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from .channels import Channels, Reach
-from .frames import CHANNELS, FIRST, LAST
+from .frames import CHANNELS, FIRST
 from .runs import Deadline, Run, Runs, replied_to
 from .store import OpenFile, Store
 
@@ -50,6 +50,8 @@ class Relay:
         self.link = ""
         """Whose requests are counted, and how many were taken."""
         self.taken = 0
+        self.told = 0
+        """The last number that gateways which are gone were sent."""
         self._former: deque[str] = deque(maxlen=FORMER_LINKS)
         self.listener: Listener | None = None
         self._channels = Channels(reach, source.alive, self._take, self._on_lost)
@@ -133,7 +135,7 @@ class Relay:
         frame = self.store.append_piece(channel, flags, data)
         if self.listener is not None:
             self.listener.push(frame)
-        if channel == _SHELL and flags == FIRST | LAST:
+        if channel == _SHELL and flags & FIRST:  # a reply of many pieces names its request in the first
             self._end_run(data)
 
     def _end_run(self, data: bytes) -> None:

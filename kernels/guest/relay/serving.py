@@ -49,8 +49,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
-        if self._relay is not None:
-            self._relay.detach(self)
+        self._leave()
 
     def pause_writing(self) -> None:
         self._full = True
@@ -74,11 +73,15 @@ class Connection(asyncio.Protocol):
 
     def drop(self) -> None:
         """End the connection, once what was written has gone out."""
-        relay, self._relay = self._relay, None
-        if relay is not None:
-            relay.detach(self)
+        self._leave()
         if self._transport is not None:
             self._transport.close()
+
+    def _leave(self) -> None:
+        relay, self._relay = self._relay, None
+        if relay is not None:
+            relay.told = max(relay.told, self._position - 1)
+            relay.detach(self)
 
     def _take(self, kind: int, body: bytes) -> None:
         relay = self._relay
@@ -115,6 +118,7 @@ class Connection(asyncio.Protocol):
             "first": relay.store.first,
             "next": relay.store.next,
             "taken": relay.taken,
+            "told": relay.told,
             "runs": relay.runs.describe(),
             "note": relay.note.hex(),
         }

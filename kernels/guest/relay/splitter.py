@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-from .frames import FIRST, LAST, PIECE_BYTES, ProtocolError
+from .frames import FIRST, LAST, MOST_PIECE_BYTES, PIECE_BYTES, ProtocolError
 
 GREETING = b"\xff" + bytes(8) + b"\x7f" + b"\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
 SUBSCRIBE_ALL = b"\x00\x01\x01"
@@ -62,14 +62,21 @@ class Splitter:
                 break
             self._left = -1
             if self._ends:
-                pieces.append((self._flags | LAST, bytes(memoryview(self._buffer)[start : self._position])))
+                self._cut(pieces, start, LAST)
                 self._flags, start = FIRST, self._position
         if self._position - start >= PIECE_BYTES:
-            pieces.append((self._flags, bytes(memoryview(self._buffer)[start : self._position])))
+            self._cut(pieces, start, 0)
             self._flags, start = 0, self._position
         del self._buffer[:start]
         self._position -= start
         return pieces
+
+    def _cut(self, pieces: list[tuple[int, bytes]], start: int, last: int) -> None:
+        """Add what is there of a message: one read may be of more than a piece may have."""
+        while self._position - start > MOST_PIECE_BYTES:
+            pieces.append((self._flags, bytes(memoryview(self._buffer)[start : start + MOST_PIECE_BYTES])))
+            self._flags, start = 0, start + MOST_PIECE_BYTES
+        pieces.append((self._flags | last, bytes(memoryview(self._buffer)[start : self._position])))
 
     def _read_greeting(self) -> bool:
         buffer = self._buffer

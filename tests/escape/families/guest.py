@@ -97,6 +97,23 @@ ATTEMPTS = (
         "one = socket.socket(socket.AF_UNIX); one.bind('/run/sandcell/guest/relay.sock')",
         "EACCES",
     ),
+    Attempt(
+        "reach what the guest keeps on disk of what was said",
+        "reached, over = set(), False\n"
+        "def reach():\n"
+        "    while not over:\n"
+        "        for path in glob.glob('/tmp/.*'):\n"
+        "            for take in (open, lambda p: os.link(p, '/tmp/held'), lambda p: os.rename(p, '/tmp/held')):\n"
+        "                try: take(path); reached.add(path)\n"
+        "                except OSError: pass\n"
+        "import glob, os, sys, threading\n"
+        "reaching = threading.Thread(target=reach); reaching.start()\n"
+        "for _ in range(80): print('x' * 100_000, file=sys.stderr)\n"
+        "over = True; reaching.join(); print(sorted(reached))",
+        "said: []",
+        "kernel",
+        seconds=60,
+    ),
     Attempt("see the guest's socket", "os.listdir('/run/sandcell/guest')", "EACCES"),
     Attempt("remove the guest's socket", "os.unlink('/run/sandcell/guest/http.sock')", "EACCES"),
     Attempt("rename the guest's directory", "os.rename('/run/sandcell/guest', '/run/sandcell/old')", "EACCES"),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.integration.kernel_gateway.faces.jupyter.wire import reply_of, result_of, text_of, wire
 from tests.integration.kernel_gateway.server.eventually import eventually
 from tests.integration.kernel_gateway.server.rest import LiveSession, Rest
 from tests.running_service import RunningService
@@ -119,3 +120,87 @@ def test_a_kernel_that_died_while_no_service_was_there_ends_its_execution_with_w
         assert (outcome["death"]["cause"], outcome["death"]["exit_code"]) == ("exit", 7)
         eventually(lambda: session.show()["generation"] == 2)
         assert session.run("print(open('f').read())")["stdout"] == "file\n"
+
+
+@pytest.mark.parametrize("runtime", ["runc", "runsc"])
+def test_what_memory_does_not_hold_is_kept_on_the_sandboxs_disk(make_service: MakeService, runtime: str) -> None:
+    """Twelve megabytes while no service is there: past the bound of memory, far below that of the disk."""
+    service = make_service(runtime=runtime)
+    with Rest(service) as rest:
+        session = rest.session()
+        running = session.submit(
+            "import os, time\nprint('begun', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.05)\n"
+            "time.sleep(2)\nfor i in range(240): print(f'{i:05}' * 10_000, flush=True)\n"
+            "open('said', 'w').close()\nprint('end')"
+        )
+        begun(session, running)
+        assert rest.http.put(f"{session.path}/files/go", content=b"").is_success
+    service.kill()
+    said = service.data_dir / "sandboxes" / session.id / "storage" / "workspace" / "said"
+    eventually(said.exists)
+    service.start()
+    with Rest(service) as rest:
+        session = again(rest, session)
+        outcome = session.outcome(running["id"])
+        assert (outcome["status"], outcome.get("why")) == ("ok", None), "nothing was cut"
+        assert outcome["stdout"].startswith("begun\n00000000")
+        assert outcome["stdout"].endswith("00239" * 10 + "\nend\n")
+        assert outcome["truncated"]["stdout"] == 6 + 240 * 50_001 + 4 - 1_000_000
+        session.works()
+
+
+def test_events_of_code_that_got_a_blank_kernel_have_the_same_ids(service: RunningService) -> None:
+    with Rest(service) as rest:
+        session = rest.session()
+        running = session.submit(COUNT, clear_context=True)
+        seen = list(follow(session, running, 0, most=6))
+    service.kill()
+    service.start()
+    with Rest(service) as rest:
+        session = again(rest, session)
+        events = list(follow(session, running, 0))
+        assert events[: len(seen)] == seen
+        assert [kind for _, kind, _ in seen[:3]] == ["generation", "started", "stream"]
+        assert [number for number, _, _ in events] == list(range(1, len(events) + 1))
+
+
+def test_an_attached_client_comes_back_to_its_cell_after_a_kill(service: RunningService) -> None:
+    with Rest(service) as rest:
+        session = rest.session()
+        whole = "".join(f"{i}\n" for i in range(30))
+        with wire(service.url, session.id, service.token, session="hers") as client:
+            cell = client.execute(COUNT)
+            seen = text_of(client.until_shown("3\n"))
+            service.kill()
+            client.closed()
+        service.start()
+        with wire(service.url, session.id, service.token, session="hers") as client:
+            rest_of_it = client.finished(cell)
+            assert reply_of(rest_of_it)["content"]["status"] == "ok"
+            shown = text_of(rest_of_it)
+            assert shown
+            assert whole.endswith(shown)
+            assert len(seen) + len(shown) <= len(whole), "what the client had before is not sent again"
+            assert result_of(client.run("i")) == "29"
+    with Rest(service) as rest:
+        cells = [cell for cell in rest.get(f"{session.path}/notebook")["cells"] if cell["cell_type"] == "code"]
+        assert "".join(text for output in cells[0]["outputs"] for text in output["text"]) == whole
+
+
+def test_input_is_answered_after_a_kill(service: RunningService) -> None:
+    with Rest(service) as rest:
+        session = rest.session()
+        with wire(service.url, session.id, service.token, session="hers") as client:
+            cell = client.execute("name = input('name? ')\nprint('hello', name)", allow_stdin=True)
+            client.until(lambda each: each["header"]["msg_type"] == "input_request")
+            service.kill()
+            client.closed()
+        service.start()
+        with wire(service.url, session.id, service.token, session="hers") as client:
+            (question,) = client.until(lambda each: each["header"]["msg_type"] == "input_request")[-1:]
+            assert (question["channel"], question["content"]["prompt"]) == ("stdin", "name? ")
+            client.send("stdin", "input_reply", {"value": "Ada", "status": "ok"})
+            messages = client.finished(cell)
+            assert text_of(messages) == "hello Ada\n"
+            assert reply_of(messages)["content"]["status"] == "ok"
+            assert result_of(client.run("name")) == "'Ada'"

@@ -47,6 +47,8 @@ def test_a_reply_names_its_request() -> None:
     header, parent = b'{"msg_id":"r","msg_type":"execute_reply"}', b'{"msg_id":"asked"}'
     frames = [b"route" * 100, *signer.sign([header, parent, b"{}", b"{}"])]
     assert replied_to(zmtp.encode(frames)) == "asked"
+    begun = zmtp.encode(signer.sign([header, parent, b"{}", bytes(200_000)]))[:70_000]
+    assert replied_to(begun) == "asked", "of a long reply the first piece says it"
     other = signer.sign([b'{"msg_id":"r","msg_type":"status"}', parent, b"{}", b"{}"])
     assert replied_to(zmtp.encode(other)) == ""
 

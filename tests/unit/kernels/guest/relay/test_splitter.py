@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.guest.relay import splitter
-from kernels.guest.relay.frames import FIRST, LAST, PIECE_BYTES, ProtocolError
+from kernels.guest.relay import frames, splitter
+from kernels.guest.relay.frames import FIRST, LAST, MOST_FROM_GUEST, MOST_PIECE_BYTES, PIECE_BYTES, ProtocolError
 from kernels.guest.relay.splitter import Splitter
 from kernels.wire import zmtp
 
@@ -45,6 +45,21 @@ def test_a_long_message_comes_in_pieces_and_is_never_held_whole() -> None:
     flags = [flags for flags, _ in pieces]
     assert (flags[0], flags[-1], set(flags[1:-1])) == (FIRST, LAST, {0})
     assert max(len(data) for _, data in pieces) < 2 * PIECE_BYTES
+
+
+@pytest.mark.parametrize("read", [1, 2, 4, 9])
+def test_no_piece_is_longer_than_a_piece_may_be_however_much_is_read_at_once(read: int) -> None:
+    """A loop reads up to 256 KiB at once, and more where less than a piece was left of the read before."""
+    messages = [
+        zmtp.encode([b"topic", bytes(size)]) for size in (PIECE_BYTES - 9, 10 * PIECE_BYTES, 3, 5 * PIECE_BYTES)
+    ]
+    pieces = split(HANDSHAKE + b"".join(messages), read * PIECE_BYTES - 1)
+    assert b"".join(data for _, data in pieces) == b"".join(messages)
+    assert max(len(data) for _, data in pieces) <= MOST_PIECE_BYTES < MOST_FROM_GUEST - frames.PIECE_HEAD.size
+    assert [flags & FIRST for flags, _ in pieces].count(FIRST) == len(messages)
+    assert [flags & LAST for flags, _ in pieces].count(LAST) == len(messages)
+    begins = [flags & FIRST for flags, _ in pieces]
+    assert all(begins[at + 1] == FIRST for at, (flags, _) in enumerate(pieces[:-1]) if flags & LAST)
 
 
 def test_a_ping_is_answered_and_passed_on_to_nobody() -> None:
