@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Final
 
 import msgspec
@@ -94,9 +93,12 @@ async def get_sign_in(call: AdmittedCall) -> WhoIsSignedIn:
 async def sign_out(call: AdmittedCall) -> Response:
     """The cookie goes also when it counts no longer, as after a restart of the service."""
     sign_ins, secret = call.services.sign_ins, find_secret(call.headers)
-    with contextlib.suppress(Unauthorized):
+    try:
         call.found = await sign_ins.authenticate(secret)  # for the audit log
-    sign_ins.sign_out(secret)
+    except Unauthorized:
+        pass
+    finally:
+        sign_ins.sign_out(secret)  # also while the database does not answer
     return Response(headers={"Set-Cookie": make_cookie(call.headers, "", 0)})
 
 

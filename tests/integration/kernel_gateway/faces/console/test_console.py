@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator
 
@@ -180,6 +181,7 @@ def test_what_signs_nobody_in_sets_no_cookie(browser: httpx.Client, body: dict[s
 
 
 def test_a_sessions_events_say_what_runs_and_when_it_ends(service: RunningService) -> None:
+    began = time.time()
     with service.client() as client:
         session = client.start_session("python")
         client.run(session.id, "1")
@@ -189,5 +191,6 @@ def test_a_sessions_events_say_what_runs_and_when_it_ends(service: RunningServic
         client.stop_session(session.id)
         events = list(client.session_events(session.id))
     assert (first.event, first.data["status"]) == ("execution", "queued")
+    assert first.sequence > 1000 * began, "an id of an earlier process would count in this one"
     assert events == events[-1:]
     assert (events[0].event, events[0].data["reason"]) == ("ended", "stopped")
