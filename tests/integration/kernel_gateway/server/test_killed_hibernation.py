@@ -33,28 +33,32 @@ def stored(service: RunningService) -> list[Path]:
     return [each for each in (service.data_dir / "store" / "variables").rglob("*") if each.is_file()]
 
 
-def test_a_kill_at_any_moment_loses_nothing(callers: Callers, make_service: MakeService) -> None:
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("fraction", FRACTIONS)
+@pytest.mark.parametrize("verb", ["hibernate", "resume"])
+def test_a_kill_at_any_moment_loses_nothing(
+    callers: Callers, make_service: MakeService, verb: str, fraction: float
+) -> None:
     service = make_service()
     session = callers.of(service).session()
     session.run(FILL)
-    for verb, back in (("hibernate", "resume"), ("resume", "hibernate")):
+    took = {}
+    for each in ("hibernate", "resume"):
         began = time.monotonic()
-        session.rest.post(f"{session.path}/{verb}")
-        took = time.monotonic() - began
-        session.rest.post(f"{session.path}/{back}")
-        for fraction in FRACTIONS:
-            cut_off = threading.Thread(target=ask, args=(service, f"{session.path}/{verb}"))
-            cut_off.start()
-            time.sleep(took * fraction)  # no matter what is reached by then: each moment is as good
-            service.kill()
-            cut_off.join(60)
-            service.start()
-            session = callers.again(service, session)
-            assert session.show()["status"] in {"READY", "HIBERNATED"}
-            assert session.run(CHECK)["outputs"][0]["data"]["text/plain"] == CHECKED
-            assert session.show()["status"] == "READY"
-            if verb == "resume":
-                session.rest.post(f"{session.path}/hibernate")
+        session.rest.post(f"{session.path}/{each}")
+        took[each] = time.monotonic() - began
+    if verb == "resume":
+        session.rest.post(f"{session.path}/hibernate")
+    cut_off = threading.Thread(target=ask, args=(service, f"{session.path}/{verb}"))
+    cut_off.start()
+    time.sleep(took[verb] * fraction)  # no matter what is reached by then: each moment is as good
+    service.kill()
+    cut_off.join(60)
+    service.start()
+    session = callers.again(service, session)
+    assert session.show()["status"] in {"READY", "HIBERNATED"}
+    assert session.run(CHECK)["outputs"][0]["data"]["text/plain"] == CHECKED
+    assert session.show()["status"] == "READY"
     session.stop()
     eventually(lambda: stored(service) == [])
     assert service.stop() == 0
