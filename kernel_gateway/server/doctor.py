@@ -222,7 +222,7 @@ def store(settings: Settings, claim: Callable[[], None] = lambda: None) -> Findi
     except (BadStoreUrl, StoreRefused) as error:
         remedy = "mend it before a session starts: its files could not be kept"
         return Finding("store", ok=False, detail=str(error), remedy=remedy)
-    except WorkspaceSyncError as error:
+    except (WorkspaceSyncError, OSError) as error:
         remedy = "new sessions are refused, and files of live ones wait here, until it is back"
         return Finding("store", ok=False, detail=str(error), remedy=remedy, required=False)
     return Finding("store", ok=True, detail=_plain_url(settings), remedy="; ".join(advice))

@@ -13,16 +13,25 @@ import structlog
 from kernel_gateway.settings import Settings
 from workspace_sync import open_store
 from workspace_sync.errors import WorkspaceSyncError
+from workspace_sync.stores.claim_files import UsedStores, keep_service_id
 from workspace_sync.stores.claimed import RENEW_SECONDS, ClaimedStore
 
 log = structlog.get_logger(__name__)
 _RELEASE_SECONDS = 10.0
+_MARK_SECONDS = 4.0
+"""How long the store may take to answer about its mark, which is asked once: a late write could undo a takeover."""
 
 
 def open_claimed(settings: Settings) -> ClaimedStore:
-    """The store of the settings, in the name of this host and data directory; nothing is contacted yet."""
+    """The store of the settings, in the name of this data directory's service; nothing is contacted yet."""
     place = f"{socket.gethostname()}:{Path(settings.data_dir).absolute()}"
-    return ClaimedStore(open_store(settings.store_url), place, settings.state_path / "store-in-use")
+    return ClaimedStore(
+        open_store(settings.store_url),
+        keep_service_id(settings.state_path / "service-id"),
+        place,
+        UsedStores(settings.state_path / "store-in-use"),
+        marks=open_store(settings.store_url, answer_seconds=_MARK_SECONDS, attempts=1),
+    )
 
 
 @contextlib.asynccontextmanager

@@ -50,7 +50,10 @@ class Record(msgspec.Struct):
     surroundings: Surroundings | None = None
     forked: Forked | None = None
     slept_seconds: float = 0.0
-    """How long it was hibernated, which counts against no time of its own."""
+    """How long it was hibernated, and by how much the host's clock was set meanwhile (back: less than nothing).
+
+    None of it counts as time that the session has lived.
+    """
     sandbox_id: str = ""
     """What its sandboxes are called on the host, when that is not the session's own id."""
 

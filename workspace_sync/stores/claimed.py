@@ -3,17 +3,20 @@
 The holder writes the object again every `RENEW_SECONDS`. Another service takes the store over once nobody has done so
 for `LEASE_SECONDS`, by the store's own clock. A holder that could not renew for `OWN_SECONDS` (it hung, the store was
 away) looks who holds the store before it writes anything else: whoever was taken over from writes nothing more.
+A claim is a read and then a write. In a local store they are made under a lock; elsewhere a first claim waits and
+reads its mark back, so that of two that claim at once the later writer has the store.
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
+import itertools
 import threading
 import time
 import uuid
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
@@ -21,6 +24,8 @@ import structlog
 
 from workspace_sync.errors import ObjectNotFound, StoreUnavailable, StoreUnusable
 from workspace_sync.store import Ahead, Item, ObjectStore, StoredObject, Written
+from workspace_sync.stores.claim_files import UsedStores
+from workspace_sync.stores.local import LocalStore
 
 log = structlog.get_logger()
 KEY = "in-use-by.json"
@@ -28,30 +33,46 @@ RENEW_SECONDS = 15.0
 OWN_SECONDS = 40.0
 """How long after a renewal began the holder takes the store for its own; less than others wait, by a wide margin."""
 LEASE_SECONDS = 60.0
+SETTLE_SECONDS = 3.0
+"""How long a first claim waits before it reads its mark back."""
+SLOW_SECONDS = 4.0
+"""A mark that was read longer ago is not written upon: with the write's own deadline it is there before others may."""
+FAILED_SECONDS = 2.0
+"""For how long one failed renewal answers all writers."""
+WAIT_SECONDS = 30.0
+"""How long a writer waits for a renewal under way."""
+DELETE_BATCH = 1000
 _MOST_BYTES = 10_000
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """`place` is the host and data directory of a service, `life` one process of it."""
+    """`service` is the id of a data directory, `life` one process on it; `place`, its host and path, is only shown."""
 
     place: str
     life: str
+    service: str = ""
     released: bool = False
 
 
 class ClaimedStore:
-    """An `ObjectStore` of the service at `place`, over the one behind. `renew` claims it, and says who else has it.
+    """An `ObjectStore` of one service, over the one behind. `renew` claims it, and says who else has it.
 
-    `remembered` is a file that says that this service has used this store: it then has its mark, or is not that store.
+    A store in `used` has its mark, or is not that store. `marks` is the same store with deadlines that suit the mark.
     """
 
-    def __init__(self, behind: ObjectStore, place: str, remembered: Path) -> None:
+    def __init__(
+        self, behind: ObjectStore, service: str, place: str, used: UsedStores, *, marks: ObjectStore | None = None
+    ) -> None:
         self._behind = behind
-        self._claim = Claim(place, uuid.uuid4().hex)
-        self._remembered = remembered
+        self._marks = behind if marks is None else marks
+        self._claim = Claim(place, uuid.uuid4().hex, service)
+        self._used = used
+        self._remembered = False
         self._own_until = 0.0
         self._held = False
+        self._released = False
         self._renewing = threading.Lock()
+        self._failure: tuple[float, Exception] | None = None
 
     @property
     def description(self) -> str:
@@ -63,15 +84,17 @@ class ClaimedStore:
         Raises `StoreUnusable` while another service has it, `StoreUnavailable` when it is not the store that it was,
         and what the store raises.
         """
-        with self._renewing:
-            self._renew()
+        with self._turn():
+            self._try_renewing()
 
     def release(self) -> None:
-        """Let the next service have it at once; only what holds it does."""
-        with self._renewing:
+        """Let the next service have it at once; only what holds it does. Nothing is claimed or written from now on."""
+        self._released, self._own_until = True, 0.0
+        with self._turn():
+            self._own_until = 0.0
             if self._held and self._read() == self._claim:
-                self._write(Claim(self._claim.place, self._claim.life, released=True))
-            self._held, self._own_until = False, 0.0
+                self._write(msgspec.structs.replace(self._claim, released=True))
+            self._held = False
 
     def put(self, key: str, source: BinaryIO, size: int) -> Written:
         self._require()
@@ -91,8 +114,10 @@ class ClaimedStore:
         return self._behind.list(prefix)
 
     def delete(self, keys: Iterable[str]) -> None:
-        self._require()
-        self._behind.delete(keys)
+        waiting = iter(keys)
+        while batch := list(itertools.islice(waiting, DELETE_BATCH)):
+            self._require()
+            self._behind.delete(batch)
 
     def copy(self, source: str, target: str, *, etag: str = "") -> Written:
         self._require()
@@ -106,33 +131,86 @@ class ClaimedStore:
 
     def close(self) -> None:
         self._behind.close()
+        if self._marks is not self._behind:
+            self._marks.close()
 
     def _require(self) -> None:
-        if _now() >= self._own_until:
-            with self._renewing:
-                if _now() >= self._own_until:  # another thread may just have renewed it
-                    self._renew()
+        if _now() < self._own_until:
+            return
+        self._raise_failure()
+        with self._turn():
+            if _now() >= self._own_until:  # another thread may just have renewed it
+                self._raise_failure()  # or have failed to
+                self._try_renewing()
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        if not self._renewing.acquire(timeout=WAIT_SECONDS):
+            raise StoreUnavailable(f"{self.description} does not answer: who uses it could not be read in time")
+        try:
+            yield
+        finally:
+            self._renewing.release()
+
+    def _raise_failure(self) -> None:
+        """What the last renewal has failed with, if that was a moment ago: each thread gets a copy of its own."""
+        failure = self._failure
+        if failure is not None and _now() < failure[0] + FAILED_SECONDS:
+            raise copy.copy(failure[1])
+
+    def _try_renewing(self) -> None:
+        if self._released:
+            raise StoreUnavailable(f"{self.description} was let go: this service has ended")
+        try:
+            self._renew()
+        except Exception as error:
+            self._failure = _now(), error.with_traceback(None)
+            raise
+        self._failure = None
 
     def _renew(self) -> None:
         began = _now()
-        found = self._read()
-        if found is None:
-            self._require_new()
-        elif self._is_anothers(found):
-            self._own_until = 0.0
-            raise StoreUnusable(self._explain(found))
-        self._write(self._claim)
+        with self._alone() as locked:
+            found = self._read()
+            if found is None:
+                self._require_new()
+            elif self._is_anothers(found):
+                self._own_until = 0.0
+                raise StoreUnusable(self._explain(found))
+            if _now() - began >= SLOW_SECONDS:
+                raise StoreUnavailable(f"{self.description} answers too slowly: its {KEY} is read again")
+            self._write(self._claim)
         if not self._held:
-            self._remembered.write_text(self.description)
-            if found is not None and found.place != self._claim.place:
-                log.warning("store_taken_over", store=self.description, other=found.place, released=found.released)
-        self._held, self._own_until = True, began + OWN_SECONDS
+            if not locked:
+                self._settle()
+            self._log_takeover(found)
+        self._remembered = self._remembered or self._used.add(self.description)
+        self._held = True
+        if not self._released:  # meanwhile
+            self._own_until = began + OWN_SECONDS
+
+    def _alone(self) -> contextlib.AbstractContextManager[bool]:
+        return self._behind.alone() if isinstance(self._behind, LocalStore) else contextlib.nullcontext(False)  # noqa: FBT003
+
+    def _settle(self) -> None:
+        """Of two that claim at once each has read that it may; the one whose mark is there afterwards has the store."""
+        time.sleep(SETTLE_SECONDS)
+        found = self._read()
+        if found != self._claim:
+            other = "another service" if found is None else f"another service, {found.place}"
+            raise StoreUnusable(f"{self.description} is in use by {other}, which has claimed it at the same moment")
+
+    def _log_takeover(self, found: Claim | None) -> None:
+        """From a process that did not release it: it was killed, or it is there and will write nothing more."""
+        if found is not None and not found.released and found.life != self._claim.life:
+            same = found.service == self._claim.service
+            log.warning("store_taken_over", store=self.description, other=found.place, same_data_directory=same)
 
     def _is_anothers(self, found: Claim) -> bool:
         if self._held:  # whoever has written something else since has taken the store over
             return found != self._claim
         # A data directory has one service at a time, so an earlier process of it has ended.
-        return not (found.released or found.place == self._claim.place or self._age_seconds() >= LEASE_SECONDS)
+        return not (found.released or found.service == self._claim.service or self._age_seconds() >= LEASE_SECONDS)
 
     def _explain(self, found: Claim) -> str:
         another = f"{self.description} is in use by another service, {found.place}"
@@ -146,25 +224,30 @@ class ClaimedStore:
 
     def _require_new(self) -> None:
         """A store without the mark is one that is not in use yet; not one that was."""
-        with contextlib.suppress(OSError):
-            if self._held or self._remembered.read_text() == self.description:
-                raise StoreUnavailable(
-                    f"{self.description} lacks {KEY}, which this service has written there, so it is not the store that"
-                    f" it was. Is its file system mounted? To begin with an empty store, remove {self._remembered}"
-                )
+        try:
+            used = self._held or self._used.has(self.description)
+        except OSError as error:
+            raise StoreUnavailable(f"{self._used.file} cannot be read, which says whether {self.description} was used"
+                                   f" before: {error.strerror or error}") from error  # fmt: skip
+        if used:
+            raise StoreUnavailable(
+                f"{self.description} lacks {KEY}, which this service has written there, so it is not the store that it"
+                f" was. Is its file system mounted? To begin with an empty store, remove its line from"
+                f" {self._used.file}"
+            )
 
     def _age_seconds(self) -> float:
         """How long ago the mark was written, by the clock of the store."""
         probe = f"{KEY}.{self._claim.life}"
-        self._behind.put(probe, io.BytesIO(b""), 0)
+        self._marks.put(probe, io.BytesIO(b""), 0)
         try:
-            return self._behind.stat(probe).modified - self._behind.stat(KEY).modified
+            return self._marks.stat(probe).modified - self._marks.stat(KEY).modified
         finally:
-            self._behind.delete([probe])
+            self._marks.delete([probe])
 
     def _read(self) -> Claim | None:
         try:
-            with self._behind.get(KEY, 0, _MOST_BYTES) as stream:
+            with self._marks.get(KEY, 0, _MOST_BYTES) as stream:
                 return msgspec.json.decode(stream.read(), type=Claim)
         except ObjectNotFound:
             return None
@@ -173,7 +256,7 @@ class ClaimedStore:
 
     def _write(self, claim: Claim) -> None:
         data = msgspec.json.encode(claim)
-        self._behind.put(KEY, io.BytesIO(data), len(data))
+        self._marks.put(KEY, io.BytesIO(data), len(data))
 
 
 def _now() -> float:

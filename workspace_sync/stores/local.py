@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import io
 import os
 import stat
@@ -24,6 +25,8 @@ from workspace_sync.store import CHUNK_BYTES, Ahead, ExactReader, Item, StoredOb
 INCOMING = b".incoming"
 LEFTOVER_SECONDS = 86_400
 """Age at which `check` removes an unfinished write of a process that died."""
+LOCK_SECONDS = 5.0
+LOCK_POLL_SECONDS = 0.05
 _RACE_ATTEMPTS = 20
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -118,6 +121,15 @@ class LocalStore:
             os.unlink(b".probe-" + probe, dir_fd=root)
         return ()
 
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[bool]:
+        """Meanwhile no other process is in `alone` of this store; gives False where its file system has no locks.
+
+        Raises StoreUnavailable when another one stays there.
+        """
+        with self._open_root() as root, self._errors():
+            yield _lock(root)  # closing it unlocks it
+
     def close(self) -> None:
         """Nothing is held between calls."""
 
@@ -167,6 +179,21 @@ class _Part(io.RawIOBase):
     def close(self) -> None:
         self._stream.close()
         super().close()
+
+
+def _lock(root: int) -> bool:
+    give_up = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(root, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > give_up:
+                raise
+            time.sleep(LOCK_POLL_SECONDS)
+        except OSError:  # NFS locks no directory
+            return False
+        else:
+            return True
 
 
 def _etag(status: os.stat_result) -> str:

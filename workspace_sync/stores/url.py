@@ -24,17 +24,18 @@ _ENDPOINT = "endpoint_url has to be http://host:port or https://host:port"
 _NO_CREDENTIALS = "without credentials: those come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 
 
-def open_store(url: str, *, answer_seconds: float | None = None) -> ObjectStore:
+def open_store(url: str, *, answer_seconds: float | None = None, attempts: int | None = None) -> ObjectStore:
     """The store a URL names; nothing is contacted yet (see `ObjectStore.check`).
 
-    `answer_seconds` is how long one answer may take, in place of what suits transfers. Raises `BadStoreUrl`, and
-    `StoreUnusable` when the files that credentials and region come from cannot be used.
+    `answer_seconds` is how long one answer may take, and `attempts` how often it is asked for, in place of what suits
+    transfers. Raises `BadStoreUrl`, and `StoreUnusable` when the files that credentials and region come from cannot be
+    used.
     """
     scheme = url.partition(":")[0].lower()
     if scheme == "file":
         return LocalStore(local_directory(url))
     if scheme == "s3":
-        return _s3(url, answer_seconds)
+        return _s3(url, answer_seconds, attempts)
     raise BadStoreUrl(f"a store is {_FORMS}; any server that speaks S3 is s3:// with its endpoint_url")
 
 
@@ -47,9 +48,9 @@ def local_directory(url: str) -> str:
     return path
 
 
-def _s3(url: str, answer_seconds: float | None) -> ObjectStore:
+def _s3(url: str, answer_seconds: float | None, attempts: int | None) -> ObjectStore:
     # boto3 takes long to import, and a local store needs none of it
-    from workspace_sync.stores.s3.store import READ_TIMEOUT_SECONDS, S3Store  # noqa: PLC0415
+    from workspace_sync.stores.s3.store import READ_TIMEOUT_SECONDS, REQUEST_ATTEMPTS, S3Store  # noqa: PLC0415
 
     parts = _split(url)
     query = _query(parts)
@@ -66,6 +67,7 @@ def _s3(url: str, answer_seconds: float | None) -> ObjectStore:
             endpoint_url=endpoint,
             region=region,
             read_timeout_seconds=answer_seconds or READ_TIMEOUT_SECONDS,
+            attempts=attempts or REQUEST_ATTEMPTS,
         )
     except ValueError as error:  # what botocore takes for no endpoint
         raise BadStoreUrl(f"{_ENDPOINT}, with a host's name of letters, digits, dots and hyphens") from error

@@ -18,7 +18,8 @@ from kernels.sandbox import SandboxRuntime
 
 REMOVALS_AT_ONCE: Final = 4
 DESTROY_SECONDS: Final = 60.0
-CLOSE_SECONDS: Final = 180.0
+CLOSE_SECONDS: Final = 30.0
+"""With the drain and the last flushes it has to fit into what a supervisor waits for an end: 180 s under systemd."""
 log = structlog.get_logger(__name__)
 
 
@@ -52,16 +53,19 @@ class DeadSandboxes:
         for sandbox_id, principal_id in list(self._owners.items()):
             self.remove(sandbox_id, principal_id)
 
-    async def wait_for_one(self) -> bool:
-        """Wait until a removal under way has ended; false when none is."""
-        removing = list(self._removing.values())
+    async def wait_for_one(self, principal_id: str | None = None, seconds: float | None = None) -> bool:
+        """Wait until a removal has ended, of any session or of this principal's; false when none is under way.
+
+        Also when it failed, and without an end of one when so many seconds have passed. Each removal has a deadline
+        of its own from when its turn comes; a few run at once, and the others wait for theirs.
+        """
+        removing = [task for each, task in self._removing.items() if principal_id in (None, self._owners.get(each))]
         if removing:
-            # Each has a deadline.
-            await asyncio.wait(removing, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(removing, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         return bool(removing)
 
     async def aclose(self) -> None:
-        """The service ends: wait for the removals that are under way. What is left then is the next start's."""
+        """The service ends: wait a while for removals that are under way. What is left then is the next start's."""
         try:
             async with asyncio.timeout(CLOSE_SECONDS):
                 while await self.wait_for_one():

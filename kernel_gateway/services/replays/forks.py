@@ -79,7 +79,7 @@ class Forks:
         if point is None or body.workspace_id or body.replay_of or body.environment:
             raise InvalidRequest("a fork has the environment and the files of its session: give none", field="from")
         row = await self._registry.row(principal, point.session)
-        self._require_rest(principal, point)
+        count = self._require_rest(principal, point)
         request = ReplayRequest(
             session_id=row.id, inputs=row.workspace_id, until=point.cell, determinism=False, keep_session=True
         )
@@ -90,6 +90,10 @@ class Forks:
             _require_on_record(steps)
             course.before = _find_moment(row, steps, point)
             wanted, began = await self._list_files(row, course.before), self._clock.now()
+            if (
+                self._require_rest(principal, point) != count
+            ):  # what has run meanwhile is in the files, not in the cells
+                raise SessionBusy("something has run in the session meanwhile: fork it again", session_id=row.id)
         except BaseException:
             self._replays.give_up(course)
             raise
@@ -105,11 +109,17 @@ class Forks:
             raise
         return await self._sessions.get(principal, session_id)
 
-    def _require_rest(self, principal: Principal, point: ForkPoint) -> None:
-        """Raises SessionBusy: what half a cell has done is nothing that could be built again."""
+    def _require_rest(self, principal: Principal, point: ForkPoint) -> tuple[int, int] | None:
+        """How much has run in a session that is wanted as it is now, its generation and executions.
+
+        Raises SessionBusy: what half a cell has done is nothing that could be built again.
+        """
         live = self._registry.find(principal, point.session)
-        if point.cell is None and live is not None and (live.running is not None or live.waiting):
+        if point.cell is not None or live is None:
+            return None
+        if live.running is not None or live.waiting:
             raise SessionBusy("something runs in the session: say after which cell, or wait", session_id=point.session)
+        return live.row.generation, live.executions
 
     def _judge(
         self, course: ReplayRun, point: ForkPoint, steps: Sequence[Step], row: SessionRow, began: float

@@ -125,10 +125,15 @@ class Lifecycle:
 
     async def _store_expiry(self, live: LiveSession) -> None:
         """The host's clock was set. What the database does not take now is what a restart begins with."""
-        expires, seconds = live.row.expires, live.row.timeout_seconds
+        expires, seconds, record = live.row.expires, live.row.timeout_seconds, live.build_record()
+
+        def store(connection: Connection) -> None:
+            sessions.set_expiry(connection, live.id, expires, seconds)
+            sessions.set_record(connection, live.id, record)
+
         log.warning("clock_was_set", session=live.id)
         try:
-            await self._database.run(lambda c: sessions.set_expiry(c, live.id, expires, seconds))
+            await self._database.run(store)
         except GatewayError as error:
             log.error("expiry_not_stored", session=live.id, error=error.code)
 

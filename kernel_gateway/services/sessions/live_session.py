@@ -167,14 +167,18 @@ class LiveSession:
     def follow_clock(self) -> bool:
         """Shift its times by what the host's clock was set to, which is no time that has passed; says whether it was.
 
-        What has not been written to the database is its expiry.
+        What has not been written to the database is its expiry, and in its record that the step is none of its time:
+        its start stays what it was. While it is hibernated that counts in how long it slept.
         """
         step = self._clock.stepped() - self._stepped
         if abs(step) < CLOCK_STEP_SECONDS:
             return False
         self._stepped += step
         self.last_activity += step
-        self.row = replace(self.row, expires=self.row.expires + step)
+        record = self.row.record
+        if not self.hibernated:
+            record = msgspec.structs.replace(record, slept_seconds=record.slept_seconds + step)
+        self.row = replace(self.row, expires=self.row.expires + step, record=record)
         return True
 
     @property

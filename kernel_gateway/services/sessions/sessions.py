@@ -122,9 +122,29 @@ class Sessions:
         """
         self._readiness.require_accepting()
         chosen = await self._agents.choose(principal, body.environment, body.agent)
-        row = self._row(principal, body, chosen.environment.name, session_id or str(uuid.uuid4()))
+        self._row(principal, body, chosen.environment.name, session_id or "")  # what is wrong with it is said at once
         await self._disk_room.wait()
+        return await wait_for_place(
+            lambda: self._start_in_place(
+                principal, body, chosen, session_id, surroundings=surroundings, has_files=has_files
+            ),
+            self._dead_sandboxes,
+            self._settings.start_deadline_seconds,
+        )
+
+    async def _start_in_place(
+        self,
+        principal: Principal,
+        body: StartSession,
+        chosen: Chosen,
+        session_id: str | None,
+        *,
+        surroundings: Surroundings | None,
+        has_files: bool,
+    ) -> Session:
+        """Start it if there is a place; one that is refused holds neither a spare sandbox nor memory."""
         self._readiness.require_accepting()
+        row = self._row(principal, body, chosen.environment.name, session_id or str(uuid.uuid4()))
         spare = self._pools.reserve(chosen.environment, has_files=has_files or body.workspace_id is not None)
         if spare is not None and session_id is None:  # one id for both is easier to look for on the host
             row = self._row(principal, body, chosen.environment.name, spare.id)
@@ -225,11 +245,17 @@ class Sessions:
         if live.hibernated:
             raise Conflict("the session is hibernated: resume it first", session_id=session_id)
         expires = now + _within("timeout", seconds, 0, most)
-        if expires - live.row.created - live.row.record.slept_seconds > most:
+        lived_from = live.row.created + live.row.record.slept_seconds
+        if expires - lived_from > most:
             raise InvalidRequest(f"timeout: a session lives for at most {most:,} seconds from its start")
         if not (only_later and expires <= live.row.expires):
-            lifetime = math.ceil(expires - live.row.created)
-            await self._database.run(lambda c: sessions.set_expiry(c, session_id, expires, lifetime))
+            lifetime, record = math.ceil(expires - lived_from), live.build_record()
+
+            def store(connection: Connection) -> None:
+                sessions.set_expiry(connection, session_id, expires, lifetime)
+                sessions.set_record(connection, session_id, record)  # a set clock is part of the sum
+
+            await self._database.run(store)
             live.row = replace(live.row, expires=expires, timeout_seconds=lifetime)
             live.time_changed()
         return live.describe()
@@ -305,7 +331,7 @@ class Sessions:
                 if live.sandbox.spare is None:
                     await promise.enter_async_context(self._memory_room.start())
                     live.sandbox.promised = True
-                await self._take_place(live, workspace_id, chosen)
+                await self._database.run(lambda connection: self._reserve(connection, live, workspace_id, chosen))
                 live.stored = True
             except BaseException as error:
                 spare, live.sandbox.spare = live.sandbox.spare, None
@@ -345,15 +371,6 @@ class Sessions:
             self._pools.put_back(spare)
         else:
             await asyncio.shield(spare.discard())
-
-    async def _take_place(self, live: LiveSession, workspace_id: str | None, chosen: Chosen) -> None:
-        """Raises what `_reserve` does; a place that a session has just left is waited for."""
-        await wait_for_place(
-            lambda: self._database.run(lambda connection: self._reserve(connection, live, workspace_id, chosen)),
-            self._dead_sandboxes,
-            self._clock,
-            self._settings.start_deadline_seconds,
-        )
 
     def _reserve(self, connection: Connection, live: LiveSession, workspace_id: str | None, chosen: Chosen) -> None:
         """Take one of the live sessions and the workspace, and hold the environment, in one transaction."""

@@ -104,6 +104,7 @@ class S3Store:
         access_key: tuple[str, str] | None = None,
         connect_timeout_seconds: float = CONNECT_TIMEOUT_SECONDS,
         read_timeout_seconds: float = READ_TIMEOUT_SECONDS,
+        attempts: int = REQUEST_ATTEMPTS,
     ) -> None:
         self._bucket = bucket
         self._prefix = prefix.strip("/") + "/" if prefix.strip("/") else ""
@@ -116,9 +117,10 @@ class S3Store:
             else:
                 renew_from_files(core)
             session = boto3.session.Session(botocore_session=core)
-            make = partial(_make_client, session, endpoint_url, region, connect_timeout_seconds)
-            self._client = make(read_timeout_seconds)
-        self._make_patient = partial(make, max(read_timeout_seconds, COPY_TIMEOUT_SECONDS))
+            make = partial(_make_client, session, endpoint_url, region, attempts)
+            self._client = make((connect_timeout_seconds, read_timeout_seconds))
+        patience = connect_timeout_seconds, max(read_timeout_seconds, COPY_TIMEOUT_SECONDS)
+        self._make_patient = partial(make, patience)
         self._patient: Any = None
         self._silence_seconds = read_timeout_seconds
         self._guard = threading.Lock()
@@ -263,13 +265,13 @@ class S3Store:
 
 
 def _make_client(
-    session: Any, endpoint_url: str | None, region: str | None, connect_seconds: float, read_seconds: float
+    session: Any, endpoint_url: str | None, region: str | None, attempts: int, seconds: tuple[float, float]
 ) -> Any:
     client = session.client(
         "s3",
         endpoint_url=endpoint_url,
         region_name=region or ("us-east-1" if endpoint_url else None),
-        config=_make_config(connect_seconds, read_seconds, own_endpoint=endpoint_url is not None),
+        config=_make_config(attempts, *seconds, own_endpoint=endpoint_url is not None),
     )
     # With `Expect: 100-continue` botocore loops for ever when the connection ends inside the interim answer.
     client.meta.events.unregister("before-call.s3", add_expect_header)
@@ -278,11 +280,11 @@ def _make_client(
     return client
 
 
-def _make_config(connect_seconds: float, read_seconds: float, *, own_endpoint: bool) -> Config:
+def _make_config(attempts: int, connect_seconds: float, read_seconds: float, *, own_endpoint: bool) -> Config:
     return Config(
         connect_timeout=connect_seconds,
         read_timeout=read_seconds,
-        retries={"total_max_attempts": REQUEST_ATTEMPTS, "mode": "standard"},
+        retries={"total_max_attempts": attempts, "mode": "standard"},
         signature_version="s3v4",  # presigned links too
         max_pool_connections=2 * TRANSFER_THREADS,
         s3={"addressing_style": "path" if own_endpoint else "auto"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
@@ -9,7 +10,6 @@ from sqlalchemy import Connection
 
 from kernel_gateway.errors import QuotaReached, SessionLimit, Unauthorized
 from kernel_gateway.services.admission.dead_sandboxes import DeadSandboxes
-from kernel_gateway.services.clock import Clock
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage import hibernations, principals, sessions
 
@@ -18,32 +18,51 @@ MEGABYTE: Final = 1 << 20
 T = TypeVar("T")
 
 
-async def wait_for_place(take: Callable[[], Awaitable[T]], dead: DeadSandboxes, clock: Clock, seconds: float) -> T:
-    """What `take` gives, which raises SessionLimit; a place that a session has just left is waited for."""
-    give_up = clock.now() + seconds
+class PlaceLeft(SessionLimit):
+    """Only sandboxes of ended sessions are in the way: those of `principal_id`, or of anybody where it is None."""
+
+    principal_id: str | None = None
+
+
+async def wait_for_place(take: Callable[[], Awaitable[T]], dead: DeadSandboxes, seconds: float) -> T:
+    """What `take` gives, which raises SessionLimit; a place that a session has just left is waited for.
+
+    `take` holds nothing while this waits.
+    """
+    give_up = time.monotonic() + seconds
     while True:
         try:
             return await take()
-        except SessionLimit:
-            if clock.now() > give_up or not await dead.wait_for_one():
+        except PlaceLeft as error:
+            left = give_up - time.monotonic()
+            if left <= 0 or not await dead.wait_for_one(error.principal_id, left):
                 raise
 
 
 def require_place(connection: Connection, settings: Settings, principal_id: str, dead: DeadSandboxes) -> None:
-    """For one more session with a sandbox; those of ended sessions count too. Raises SessionLimit, Unauthorized."""
+    """For one more session with a sandbox; those of ended sessions count too.
+
+    Raises SessionLimit, PlaceLeft where a removal under way makes the difference, Unauthorized.
+    """
     most = settings.live_sessions
     disabled, quota = principals.standing(connection, principal_id)
     if disabled:  # since this call was let in
         raise Unauthorized
     own = quota or settings.own_sessions
-    if sessions.count_live(connection) + dead.count() >= most:
-        raise SessionLimit(f"{most:,} sessions are live, which is the most", retry_after_seconds=RETRY_SECONDS)
-    own_live = sessions.count_live(connection, principal_id) + dead.count(principal_id)
+    live, own_live = sessions.count_live(connection), sessions.count_live(connection, principal_id)
+    all_taken = f"{most:,} sessions are live, which is the most"
+    own_taken = f"{own:,} of your sessions are live, which is the most that one principal may have: stop one first"
+    # Live sessions alone first: where these are too many no removal helps, and nobody waits for one.
+    if live >= most:
+        raise SessionLimit(all_taken, retry_after_seconds=RETRY_SECONDS)
     if own < most and own_live >= own:
-        raise SessionLimit(
-            f"{own:,} of your sessions are live, which is the most that one principal may have: stop one first",
-            retry_after_seconds=RETRY_SECONDS,
-        )
+        raise SessionLimit(own_taken, retry_after_seconds=RETRY_SECONDS)
+    if own < most and own_live + dead.count(principal_id) >= own:
+        left = PlaceLeft(own_taken, retry_after_seconds=RETRY_SECONDS)
+        left.principal_id = principal_id
+        raise left
+    if live + dead.count() >= most:
+        raise PlaceLeft(all_taken, retry_after_seconds=RETRY_SECONDS)
 
 
 def require_hibernated_place(connection: Connection, settings: Settings, principal_id: str, size: int) -> None:

@@ -53,7 +53,6 @@ class Waking:
             await wait_for_place(
                 lambda: self.database.run(lambda c: self._require_place(c, live)),
                 self.dead_sandboxes,
-                self.clock,
                 self.settings.start_deadline_seconds,
             )
 

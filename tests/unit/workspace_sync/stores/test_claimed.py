@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import shutil
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import BinaryIO
 
+import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from workspace_sync.errors import StoreUnavailable, StoreUnusable
+from workspace_sync.store import Written
 from workspace_sync.stores import claimed
-from workspace_sync.stores.claimed import KEY, LEASE_SECONDS, OWN_SECONDS, ClaimedStore
+from workspace_sync.stores.claim_files import MOST_USED_STORES, UsedStores, keep_service_id
+from workspace_sync.stores.claimed import (
+    DELETE_BATCH,
+    FAILED_SECONDS,
+    KEY,
+    LEASE_SECONDS,
+    OWN_SECONDS,
+    Claim,
+    ClaimedStore,
+)
 from workspace_sync.stores.local import LocalStore
 
 
@@ -24,8 +41,11 @@ class Host:
         self._now = 1000.0
         monkeypatch.setattr(claimed, "_now", lambda: self._now)
 
-    def service(self, place: str) -> ClaimedStore:
-        return ClaimedStore(LocalStore(str(self.root)), place, self.directory / f"remembered-{place}")
+    def service(self, place: str, data: str = "", root: str = "store") -> ClaimedStore:
+        """At `place`, on the data directory of that name unless another is given."""
+        kept = self.directory / (data or place)
+        store = LocalStore(str(self.directory / root))
+        return ClaimedStore(store, keep_service_id(kept / "id"), place, UsedStores(kept / "used"))
 
     def pass_time(self, seconds: float) -> None:
         """Also for the store: what is there now was written so much earlier."""
@@ -33,6 +53,10 @@ class Host:
         mark = self.root / KEY
         written = mark.stat().st_mtime - seconds
         os.utime(mark, (written, written))
+
+    def pass_on(self, seconds: float) -> None:
+        """For the services alone, as while there is no mark."""
+        self._now += seconds
 
     def names(self) -> set[str]:
         return {each.name for each in self.root.iterdir() if each.name != ".incoming"}
@@ -76,14 +100,15 @@ def test_what_is_released_goes_to_the_next_at_once(host: Host) -> None:
     first.release()
     write(second)
     second.release()
-    write(first)
+    write(host.service("first"))
 
 
 def test_a_release_by_what_does_not_hold_it_releases_nothing(host: Host) -> None:
     first, second = host.service("first"), host.service("second")
     first.renew()
     second.release()
-    every_change(second)
+    write(first)
+    every_change(host.service("second"))
 
 
 def test_a_service_that_died_is_followed_at_once_by_the_next_of_its_data_directory(host: Host) -> None:
@@ -120,8 +145,10 @@ def test_one_that_hung_while_it_was_taken_over_writes_nothing_more(host: Host) -
 
 def test_a_copy_of_a_data_directory_takes_over_from_the_service_that_has_the_first(host: Host) -> None:
     """They may say the same host and directory; only one of them goes on writing."""
-    first, copy = host.service("first"), host.service("first")
+    first = host.service("first")
     first.renew()
+    shutil.copytree(host.directory / "first", host.directory / "copied")
+    copy = host.service("first", "copied")
     copy.renew()
     write(copy)
     host.pass_time(OWN_SECONDS + 1)
@@ -149,10 +176,11 @@ def test_an_empty_directory_in_place_of_the_store_is_not_the_store(host: Host, r
         first = host.service("first")
     with pytest.raises(StoreUnavailable, match="Is its file system mounted"):
         list(first.list("workspaces/"))
-    with pytest.raises(StoreUnavailable, match="remembered-first"):
+    with pytest.raises(StoreUnavailable, match="first/used"):
         write(first)
     if restarted:  # as the message says
-        (host.directory / "remembered-first").unlink()
+        (host.directory / "first" / "used").unlink()
+        host.pass_on(FAILED_SECONDS)
         write(first)
 
 
@@ -161,3 +189,186 @@ def test_a_mark_that_is_none_is_named(host: Host) -> None:
     (host.root / KEY).write_bytes(b"\xff not ours")
     with pytest.raises(StoreUnusable, match="Remove it, or mend it"):
         write(host.service("first"))
+
+
+def test_two_hosts_of_one_name_do_not_take_the_store_from_each_other(host: Host) -> None:
+    first, second = host.service("localhost:/data", "one"), host.service("localhost:/data", "another")
+    first.renew()
+    with pytest.raises(StoreUnusable, match="in use by another service, localhost:/data"):
+        second.renew()
+    write(first)
+
+
+def test_a_killed_service_has_its_store_at_once_under_another_host_name(host: Host) -> None:
+    host.service("container-1:/data", "volume").renew()
+    again = host.service("container-2:/data", "volume")
+    with capture_logs() as logs:
+        again.renew()
+    (told,) = [each for each in logs if each["event"] == "store_taken_over"]
+    assert (told["other"], told["same_data_directory"]) == ("container-1:/data", True)
+
+
+@pytest.mark.parametrize("released", [False, True])
+def test_a_takeover_from_what_was_not_released_is_logged(host: Host, released: bool) -> None:
+    first = host.service("first")
+    first.renew()
+    if released:
+        first.release()
+    host.pass_time(LEASE_SECONDS + 1)
+    second = host.service("second")
+    with capture_logs() as logs:
+        second.renew()
+        second.renew()
+    assert [each["other"] for each in logs if each["event"] == "store_taken_over"] == ([] if released else ["first"])
+
+
+def test_a_store_is_remembered_while_another_is_used(host: Host) -> None:
+    for root in ("store", "other"):
+        one = host.service("first", root=root)
+        one.renew()
+        one.release()
+    shutil.rmtree(host.root)
+    with pytest.raises(StoreUnavailable, match="Is its file system mounted"):
+        host.service("first").renew()
+
+
+def test_so_many_stores_are_remembered(tmp_path: Path) -> None:
+    used = UsedStores(tmp_path / "used")
+    for number in range(MOST_USED_STORES + 1):
+        assert used.add(f"store\n{number}")
+    before = (tmp_path / "used").stat()
+    assert used.add("store\n1")
+    assert (tmp_path / "used").stat() == before, "written only when different"
+    assert [used.has(f"store\n{number}") for number in (0, 1, MOST_USED_STORES)] == [False, True, True]
+    assert [each.name for each in tmp_path.iterdir()] == ["used"]
+
+
+def test_a_disk_that_takes_nothing_stops_no_claim(host: Host) -> None:
+    """Something in the way of its files, since a full disk cannot be had here; root may write everywhere."""
+    (host.directory / "first" / "used.new").mkdir(parents=True)
+    (host.directory / "first" / "id.new").mkdir()
+    with capture_logs() as logs:
+        first = host.service("first")
+        first.renew()
+        host.pass_time(OWN_SECONDS + 1)
+        write(first)
+    assert [each["event"] for each in logs] == ["service_id_not_kept", "store_not_remembered"]
+    (host.directory / "first" / "used.new").rmdir()
+    first.renew()
+    assert UsedStores(host.directory / "first" / "used").has(LocalStore(str(host.root)).description)
+
+
+def test_a_store_that_may_have_been_used_is_not_taken_for_a_new_one(host: Host) -> None:
+    (host.directory / "first" / "used").mkdir(parents=True)  # reading it fails
+    with pytest.raises(StoreUnavailable, match=r"says whether .* was used before"):
+        host.service("first").renew()
+    assert host.names() == set()
+
+
+def test_nothing_is_claimed_after_the_release(host: Host) -> None:
+    first = host.service("first")
+    first.renew()
+    first.release()
+    for late in (first.renew, lambda: write(first)):
+        with pytest.raises(StoreUnavailable, match="this service has ended"):
+            late()
+    host.service("second").renew()
+
+
+class Away(LocalStore):
+    """A store of which nothing can be read until its outage is over; others come meanwhile."""
+
+    def __init__(self, root: str) -> None:
+        super().__init__(root)
+        self.asked = 0
+        self.away = threading.Event()
+
+    def get(self, key: str, offset: int = 0, size: int | None = None) -> BinaryIO:
+        self.asked += 1
+        self.away.wait(60)
+        raise StoreUnavailable("it does not answer")
+
+
+def test_one_failed_renewal_answers_all_who_waited(host: Host) -> None:
+    behind = Away(str(host.root))
+    store = ClaimedStore(behind, "id", "first", UsedStores(host.directory / "used"))
+
+    def try_to_write(_number: int) -> str:
+        with pytest.raises(StoreUnavailable) as caught:
+            write(store)
+        return str(caught.value)
+
+    with ThreadPoolExecutor(8) as pool:
+        told = pool.map(try_to_write, range(8))
+        behind.away.set()
+        assert set(told) == {"it does not answer"}
+    assert behind.asked == 1
+    host.pass_on(FAILED_SECONDS)
+    try_to_write(0)
+    assert behind.asked == 2
+
+
+class Late(LocalStore):
+    """A store without locks, to which another service's claim comes right after ours."""
+
+    other: Claim | None = None
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[bool]:
+        yield False
+
+    def put(self, key: str, source: BinaryIO, size: int) -> Written:
+        written = super().put(key, source, size)
+        if key == KEY and self.other is not None:
+            data, self.other = msgspec.json.encode(self.other), None
+            super().put(key, io.BytesIO(data), len(data))
+        return written
+
+
+@pytest.mark.parametrize("other", [None, Claim("second", "life", "another")])
+def test_of_two_that_claim_at_once_the_later_writer_has_the_store(
+    host: Host, other: Claim | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claimed, "SETTLE_SECONDS", 0.0)
+    behind = Late(str(host.root))
+    behind.other = other
+    store = ClaimedStore(behind, "id", "first", UsedStores(host.directory / "used"))
+    if other is None:
+        store.renew()
+        write(store)
+    else:
+        with pytest.raises(StoreUnusable, match="second, which has claimed it at the same moment"):
+            store.renew()
+        host.pass_on(FAILED_SECONDS)
+        with pytest.raises(StoreUnusable, match="in use by another service, second"):
+            write(store)
+
+
+def test_claims_of_a_local_store_are_made_one_after_another(host: Host) -> None:
+    services = [host.service(f"{number}") for number in range(8)]
+
+    def claim(service: ClaimedStore) -> bool:
+        with contextlib.suppress(StoreUnusable):
+            service.renew()
+            return True
+        return False
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(claim, services)) == 1
+
+
+def test_a_long_removal_stops_when_the_store_is_taken_over(host: Host) -> None:
+    first = host.service("first")
+    for name in ("kept", "removed"):
+        write(first, name)
+
+    def keys() -> Iterator[str]:
+        yield "removed"
+        yield from (f"absent-{number}" for number in range(DELETE_BATCH - 1))
+        host.pass_time(LEASE_SECONDS + 1)
+        host.service("second").renew()
+        yield "kept"
+
+    with pytest.raises(StoreUnusable, match="taken it over"):
+        first.delete(keys())
+    assert host.names() == {KEY, "kept"}

@@ -6,18 +6,22 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import pytest
 
+from kernel_gateway.errors import SessionBusy
+from kernel_gateway.services.workspaces.workspace_copies import WorkspaceCopies
 from sandcell import Client, Conflict, InvalidRequest, NotFound
 from sandcell.live_session import Session
-from sandcell.models.sessions import Forked
+from sandcell.models.sessions import Forked, ForkPoint, StartSession
 from sandcell.models.sessions import Session as SessionInfo
+from tests.integration.kernel_gateway.services.conftest import Gateway
 from tests.running_service import RunningService
+from workspace_sync.workspaces.file_info import FileInfo
 
 LOG = "open('log', 'a').write('{}\\n')"
 
@@ -178,3 +182,29 @@ def test_the_command(service: RunningService, client: Client, worked: Session, t
     assert fork.run("x").text in ("1", "2")
     assert "late.txt: changed later, and was left out" in done.stderr
     fork.stop()
+
+
+async def run_meanwhile(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cell that runs while a fork of the present state looks at the files would be in these and in no cell."""
+    session = await gateway.start()
+    await gateway.run(session, "x = 1")
+    list_files = WorkspaceCopies.list_files
+
+    async def run_first(copies: WorkspaceCopies, workspace_id: str) -> list[FileInfo]:
+        monkeypatch.setattr(WorkspaceCopies, "list_files", list_files)
+        await gateway.run(session, "x = 2; open('late', 'w').close()")
+        return await list_files(copies, workspace_id)
+
+    monkeypatch.setattr(WorkspaceCopies, "list_files", run_first)
+    present = StartSession(from_=ForkPoint(session.id))
+    with pytest.raises(SessionBusy, match="meanwhile"):
+        await gateway.services.forks.start(gateway.me, present)
+    assert [each.id for each in gateway.services.registry] == [session.id]
+    fork = await gateway.services.forks.start(gateway.me, present)
+    assert await gateway.text(fork, "import os; x, os.path.exists('late')") == "(2, True)"
+
+
+def test_a_fork_of_the_present_state_is_refused_when_something_ran_meanwhile(
+    on_gateway: Callable[[Callable[[Gateway], Awaitable[None]]], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_gateway(lambda gateway: run_meanwhile(gateway, monkeypatch))

@@ -15,6 +15,8 @@ from kernels.oci.runtime import OciRuntime
 from tests.conftest import MakeService
 from tests.integration.kernel_gateway.services.conftest import Gateway, House
 
+GUARD_SECONDS = 50.0
+"""Less than a start may wait for a place."""
 LOOP = (
     "import threading\ndef run():\n    while True: open('ticks', 'a').write('x')\nthreading.Thread(target=run).start()"
 )
@@ -181,3 +183,27 @@ def test_kill_9_between_the_answer_and_the_removal_leaves_nothing(make_service: 
             assert client.get_session(each).status == "TERMINATED"
             again = client.start_session(workspace_id=each)
             assert client.run(again.id, "open('kept').read()").text == "'all'"
+
+
+async def over_its_quota(house: House) -> None:
+    """Nobody's removal would let this start in: it is refused while one hangs, and holds nothing meanwhile."""
+    async with held(house, live_sessions=3, sessions_per_principal=2) as (gateway, removals):
+        gone_soon = await gateway.start()
+        live = await gateway.start()
+        await gateway.services.sessions.stop(gateway.me, gone_soon.id)
+        waiting = asyncio.create_task(gateway.start())
+        await asyncio.wait([waiting], timeout=0.5)
+        assert not waiting.done(), "its own removal makes the difference"
+        assert [each.id for each in gateway.services.registry] == [live.id], "it holds neither memory nor a sandbox"
+        removals.go_on.set()
+        await waiting
+        removals.go_on.clear()
+        gateway.services.dead_sandboxes.remove("of-another", "another principal")
+        async with asyncio.timeout(GUARD_SECONDS):
+            with pytest.raises(errors.SessionLimit):
+                await gateway.start()
+        assert "of-another" in gateway.services.dead_sandboxes, "its removal goes on"
+
+
+def test_a_start_over_its_quota_waits_for_nobody(house: House) -> None:
+    asyncio.run(over_its_quota(house))
