@@ -74,3 +74,19 @@ def test_one_event_larger_than_the_bound_is_kept() -> None:
     log.append("display", {"data": "x" * 1000})
     log.close()
     assert len(asyncio.run(read(log))) == 1
+
+
+async def come_back_with_a_number_that_is_never_reached() -> None:
+    log = filled(3)
+    log.is_rebuilt = True
+    waiting = asyncio.create_task(read(log, 60))
+    await asyncio.sleep(0)
+    log.append("ended", {})
+    log.close()
+    log.append_late({"event": "stream", "data": {"text": "late"}})
+    for events in (await waiting, await read(log, 60)):
+        assert [(event.sequence, event.event) for event in events] == [(3, "truncated"), (4, "ended"), (5, "late")]
+
+
+def test_a_follower_ahead_of_a_log_that_was_built_again_hears_how_it_ended() -> None:
+    asyncio.run(come_back_with_a_number_that_is_never_reached())
