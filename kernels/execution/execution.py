@@ -254,13 +254,19 @@ class _Run:
         self._end(error)
 
     def close(self) -> None:
+        """Nobody waits for the end any more; what the guest remembers runs on, and is taken up by the next process.
+
+        Its request stays under way until then: its output is not late, and nothing that comes now is acknowledged.
+        """
         if self._settling is not None:
             self._settling.cancel()
         self._ended.cancel()
-        self._leave()
+        if not self.execution_id:
+            self._leave()
 
     def outcome(self, *, needs_kill: bool = False) -> Outcome:
         """How it ended; raises what is no outcome."""
+        self._leave()
         death = self._error.death if isinstance(self._error, KernelDied) else None
         if self._error is not None and death is None:
             raise self._error

@@ -38,6 +38,8 @@ class EventLog:
         """Set at the next change; made by the first follower that waits for it."""
         self._closed = False
         self._over = False
+        self._end = 0
+        """The number of the event that said how it ended."""
 
     def append(self, event: str, data: dict[str, Any]) -> None:
         """Add an event and wake the followers; a closed log takes no more."""
@@ -61,13 +63,14 @@ class EventLog:
 
     def close(self) -> None:
         """No more events come but late ones; followers end when they have read the last."""
-        self._closed = True
+        if not self._closed:
+            self._closed, self._end = True, self.last_sequence
         self._wake()
 
     def finish(self) -> None:
         """Nothing comes any more: every follower ends."""
-        self._closed = self._over = True
-        self._wake()
+        self.close()
+        self._over = True
 
     async def follow(self, after: int, *, late: bool = False) -> AsyncIterator[Event]:
         """Events past sequence `after`, those kept first, then as they come, until the log is closed.
@@ -85,6 +88,12 @@ class EventLog:
                     event = self._events[position - self._dropped][0]
                     position = event.sequence
                     yield event
+            if self._closed and position > self.last_sequence:
+                # It has a number of an earlier process that this log never reached: how it ended is told all the same.
+                missed = {"dropped_from": min(self._end, self._dropped + 1), "dropped_to": self._end - 1}
+                position = self._end - 1
+                yield Event(position, "truncated", missed)
+                continue
             if self._over or (self._closed and not late):
                 return
             if self._changed is None:

@@ -290,6 +290,8 @@ def _describe(restored: Restored) -> str:
 
 
 def _list_names(variables: Sequence[RestoredVariable]) -> str:
-    named = ", ".join(f"`{each.name[:80].replace('`', chr(39))}`" for each in variables[:NAMES_IN_A_NOTE])
-    more = len(variables) - NAMES_IN_A_NOTE
+    # The note is the service's own word: what is no name would be text of the kernel's in it.
+    names = [each.name[:80] for each in variables if each.name.isidentifier()][:NAMES_IN_A_NOTE]
+    named = ", ".join(f"`{name}`" for name in names) or "none that can be named"
+    more = len(variables) - len(names)
     return f"{named} and {more:,} more" if more > 0 else named

@@ -315,7 +315,8 @@ class Worker:
 
     async def _execute(self, job: Job, kernel: SandboxedKernel) -> None:
         settings, timeout = self._settings, job.row.timeout_seconds
-        elapsed = self._clock.now() - (job.row.started or 0.0) if job.taken_up else 0.0
+        # A clock that was set back must not give the code more time than it has.
+        elapsed = max(self._clock.now() - (job.row.started or 0.0), 0.0) if job.taken_up else 0.0
         full_text = job.full_text = self._kept_outputs.full_text(self._live.id)
 
         def emit(event: Event) -> None:

@@ -96,3 +96,19 @@ def test_a_log_with_a_base_is_read_from_its_start_and_from_its_ids() -> None:
     assert [each.sequence for each in asyncio.run(read(log))] == [1_001, 1_002]
     assert [each.sequence for each in asyncio.run(read(log, 1_001))] == [1_002]
     assert asyncio.run(read(log, 1_002)) == []
+
+
+async def come_back_with_a_number_that_is_never_reached() -> None:
+    log = filled(3)
+    log.is_rebuilt = True
+    waiting = asyncio.create_task(read(log, 60))
+    await asyncio.sleep(0)
+    log.append("ended", {})
+    log.close()
+    log.append_late({"event": "stream", "data": {"text": "late"}})
+    for events in (await waiting, await read(log, 60)):
+        assert [(event.sequence, event.event) for event in events] == [(3, "truncated"), (4, "ended"), (5, "late")]
+
+
+def test_a_follower_ahead_of_a_log_that_was_built_again_hears_how_it_ended() -> None:
+    asyncio.run(come_back_with_a_number_that_is_never_reached())
