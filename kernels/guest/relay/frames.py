@@ -7,7 +7,7 @@ travel as the ZMTP frames they came as, in pieces when they are long.
 | kind | from | body |
 |---|---|---|
 | HELLO | gateway | JSON: `version`, `link` (the same when only the connection broke), `kernel`, `generation` |
-| WELCOME | relay | JSON: `version`, `first` (number kept), `next`, `taken` (requests of this link), `runs`, `note` |
+| WELCOME | relay | JSON: `version`, `first` (number kept), `next`, `taken` (of this link), `runs`, `note`, `lost` |
 | REFUSED | relay | JSON: `code`, `message`; the connection ends |
 | START | gateway | number of the last frame it has: what comes after it is wanted from now on |
 | SEND | gateway | number of the request on this link, length of its run, channel; run as JSON or nothing; ZMTP frames |
@@ -35,9 +35,10 @@ IOPUB = CHANNELS.index("iopub")
 
 PIECE_BYTES = 64 * 1024
 """A message that is longer travels in pieces of at least so many bytes, and less than three times as many."""
-MOST_FROM_GUEST = 256 * 1024
+MOST_FROM_GUEST = 1024 * 1024
+"""A welcome is the longest: it has the note, in twice as many digits, and a thousand runs."""
 MOST_FROM_GATEWAY = 128 * 1024 * 1024
-MOST_NOTE = 128 * 1024
+MOST_NOTE = 64 * 1024
 
 HEAD = struct.Struct("!IB")
 NUMBER = struct.Struct("!Q")
