@@ -91,8 +91,7 @@ class SandboxedKernel:
         self._kills = MemoryKills(self.usage)
         self.memory = MemoryWatch(runtime, info.sandbox_id)
         self._replacing = asyncio.Lock()
-        self._burying: asyncio.Task[None] | None = None
-        """The end of the kernel that had the code last, while what it said is still to come."""
+        self._burying: asyncio.Task[None] | None = None  # the end of the kernel that had the code last
         self._tasks: set[asyncio.Task[None]] = set()
         self._watching: asyncio.Task[None] | None = None
         self.residence = Residence(runtime, info.sandbox_id, self._follow_residence)
