@@ -193,8 +193,8 @@ class Hub:
 
     @property
     def position(self) -> int:
-        """The number of the last frame of that stream that was taken."""
-        return 0 if self._relay is None else self._relay.position
+        """The number up to which all of that stream has been delivered."""
+        return 0 if self._relay is None else self._relay.whole_position
 
     @property
     def repeats(self) -> bool:
@@ -210,6 +210,11 @@ class Hub:
             self._acknowledged = self._relay.position
             self._relay.acknowledge(self._acknowledged)
             self._look_where_it_is()
+
+    @property
+    def is_flowing(self) -> bool:
+        """Whether what the kernel says is delivered: nobody has to take up anything of it before."""
+        return self._relay is None or self._flowing.is_set()
 
     async def catch_up(self, deadline_seconds: float) -> None:
         """Wait until what was kept for a hub that resumed has been delivered, at most so long."""
@@ -351,9 +356,11 @@ class Hub:
             return
         if not self._caught_up.is_set() and relay.position >= relay.welcome.next - 1:
             self._caught_up.set()
+            if relay.welcome.lost:  # its word may be durable already, and does not come again then
+                self._hear(Word(lost=relay.welcome.lost))
         if self._unacknowledged_bytes > ACK_BYTES and not self.runs.under_way and self.is_settled():
             self._unacknowledged_bytes = 0
-            self.settle(relay.position)
+            self.settle(relay.whole_position)
 
     def _hear(self, word: Word) -> None:
         """The relay says something itself."""

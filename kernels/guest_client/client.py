@@ -100,7 +100,8 @@ class GuestClient:
 
     async def start_declared(self, spec: Kernelspec) -> KernelStarted:
         """A kernel that the image declares, started when none of its name runs."""
-        body = {"kernel": spec.name, "command": list(spec.command), "variables": dict(spec.variables)}
+        body: dict[str, object] = {"kernel": spec.name, "by_message": spec.by_message}
+        body |= {"command": list(spec.command), "variables": dict(spec.variables)}
         return guest_answers.parse_start(
             await self._json("POST", "/v1/declared/start", body, deadline_seconds=START_SECONDS)
         )

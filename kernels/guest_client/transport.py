@@ -80,8 +80,7 @@ class GuestTransport:
     async def call(self, method: str, path: str, content: Content = None, *, lasting: bool = False) -> Answer:
         """Send a request; raises `CutOff`. A `lasting` answer goes on for as long as the guest is followed."""
         await self._close_former()
-        if self._idle is not None:
-            self._idle.cancel()
+        self._stop_idling()
         pool = self._pool = self._pool or httpcore.AsyncConnectionPool(
             max_connections=MOST_CONNECTIONS, max_keepalive_connections=MOST_IDLE, network_backend=self._backend
         )
@@ -114,12 +113,18 @@ class GuestTransport:
         else:
             self._calls -= 1
         if not self._calls and not self.closed:
+            self._stop_idling()
             self._idle = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._let_go)
 
-    def _let_go(self) -> None:
+    def _stop_idling(self) -> None:
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
+
+    def _let_go(self) -> None:
+        self._stop_idling()
+        if self._calls and not self.closed:  # one began meanwhile: its end has a while of its own
+            return
         self.forget()
         if not self.closed:
             self._closing = asyncio.create_task(self._close_former())

@@ -91,6 +91,7 @@ class SandboxedKernel:
         self._kills = MemoryKills(self.usage)
         self.memory = MemoryWatch(runtime, info.sandbox_id)
         self._replacing = asyncio.Lock()
+        self._burying: asyncio.Task[None] | None = None  # the end of the kernel that had the code last
         self._tasks: set[asyncio.Task[None]] = set()
         self._watching: asyncio.Task[None] | None = None
         self.residence = Residence(runtime, info.sandbox_id, self._follow_residence)
@@ -397,7 +398,7 @@ class SandboxedKernel:
         await self._kills.start()
         gone, self._exit_before = self._exit_before, None
         if gone is not None and hub.error is None:
-            self._own(self._bury(gone, hub))
+            self._burying = self._own(self._bury(gone, hub))
 
     def _takes_up(self, generation: int) -> bool:
         """Whether this is the kernel that an earlier process has left; its guest tells of it even after its end."""
@@ -406,6 +407,9 @@ class SandboxedKernel:
     async def _ready(self) -> Hub:
         """The hub of a live kernel, waiting for a replacement that is under way, or trying one more."""
         async with self._replacing:
+            hub = self._hub
+        if self._burying is not None and hub is not None and hub.is_flowing:
+            await asyncio.wait({self._burying})
             hub = self._hub
         if self.residence.stopped:
             await self.residence.awake()
@@ -432,7 +436,7 @@ class SandboxedKernel:
         elif self._opening is not None and self._opening[0] == gone.generation:
             self._opening[1].fail(KernelDied(Death("exit", f"the kernel ended while it started ({_how(gone)})")))
         elif gone.generation == self._generation and not self._closing:
-            self._own(self._bury(gone, self._hub))
+            self._burying = self._own(self._bury(gone, self._hub))
 
     async def _await_replacement(self) -> None:
         """Wait for a replacement under way, which may end what runs next to the kernel too."""

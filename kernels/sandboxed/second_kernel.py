@@ -261,17 +261,25 @@ class SecondKernel(ABC):
             hub.fail(KernelDied(Death("exit", "the kernel ended while it started")))
         try:
             await hub.open(seconds)
-            if self.prelude and not hub.resumed:
-                prelude = execution.execute_request(self.prelude, silent=True)
-                await hub.request("shell", "execute_request", prelude, deadline_seconds=seconds)
+            if hub.resumed:
+                self._on_event(SecondConnected(hub, self.runtime))
+            if self.prelude and not any(map(hub.runs_here, hub.taken_runs.values())):
+                await self._send_prelude(hub, seconds)
         except BaseException:
             await hub.aclose()
             raise
         finally:
             self._opening = None
         self._hub, self._generation = hub, started.generation
-        self._on_event(SecondConnected(hub, self.runtime))
+        if not hub.resumed:
+            self._on_event(SecondConnected(hub, self.runtime))
         return hub
+
+    async def _send_prelude(self, hub: Hub, seconds: float) -> None:
+        """Also to a kernel that an earlier process has used: it may have ended in between. Twice does nothing more."""
+        hub.flow()
+        prelude = execution.execute_request(self.prelude, silent=True)
+        await hub.request("shell", "execute_request", prelude, deadline_seconds=seconds)
 
     async def send_interrupt(self, hub: Hub) -> None:
         """Ask the kernel to stop what it runs, by a message; what cannot be said is not."""

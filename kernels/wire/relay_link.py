@@ -32,6 +32,10 @@ STEADY_SECONDS: Final = 60.0
 RESUME_PAUSE_SECONDS: Final = 0.05
 OWED_SECONDS: Final = 0.1
 MOST_RUNS: Final = 1_000
+MOST_UNCONFIRMED_BYTES: Final = 160 * 1024 * 1024
+"""Of requests that the relay has not said to have taken; one may have up to 128 MB."""
+_REQUEST_BYTES: Final = 1024
+"""What each counts besides."""
 ACK_BYTES: Final = 256 * 1024
 """What is taken before the relay hears of it where nothing runs."""
 
@@ -69,6 +73,8 @@ class Welcome(msgspec.Struct, frozen=True):
     told: int = 0
     runs: list[TakenRun] = []
     note: str = ""
+    lost: str = ""
+    """Why no kernel is connected any more: it has nothing more to say than what is kept."""
 
 
 class Word(msgspec.Struct, frozen=True):
@@ -104,10 +110,16 @@ class Handlers:
 
 @dataclass
 class _Assembly:
-    """Messages of one channel, of pieces; `whole` is False until the first piece after a gap."""
+    """Messages of one channel, of pieces; `whole` is False until the first piece after a gap, or after a start."""
 
     decoder: zmtp.Decoder = field(default_factory=lambda: zmtp.Decoder(MAX_MESSAGE_BYTES, established=True))
     whole: bool = True
+    begun: int = 0
+    """The number of the first piece of a message that is not complete; 0 between messages."""
+
+    def clear(self, *, whole: bool) -> None:
+        """Let go of what came of a message."""
+        self.decoder, self.whole, self.begun = zmtp.Decoder(MAX_MESSAGE_BYTES, established=True), whole, 0
 
 
 class RelayLink:
@@ -122,6 +134,7 @@ class RelayLink:
         self._name = os.urandom(16).hex()
         self._sent = 0
         self._unconfirmed: deque[tuple[int, bytes]] = deque()
+        self._unconfirmed_bytes = 0
         self._assemblies = [_Assembly() for _ in frames.CHANNELS]
         self._connection: _Connection | None = None
         self._flowing = False
@@ -130,6 +143,7 @@ class RelayLink:
         self._owing: asyncio.TimerHandle | None = None
         self._resumed = 0
         self._broke = 0.0
+        self._refused = False
         self._resuming: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -143,7 +157,15 @@ class RelayLink:
         self._flowing = True
         if self.welcome is not None:
             self.position = min(max(since, self.welcome.first - 1), self.welcome.next - 1)
+        for each in self._assemblies:  # what comes first may be the end of a message
+            each.clear(whole=not self.position)
         self._write(frames.encode(frames.START, frames.NUMBER.pack(self.position)))
+
+    @property
+    def whole_position(self) -> int:
+        """The number up to which all messages have been delivered whole: what is durable is no more than that."""
+        begun = [each.begun for each in self._assemblies if each.begun]
+        return min(begun) - 1 if begun else self.position
 
     def send(self, channel: str, message: Sequence[bytes], run: Run | None = None) -> None:
         """A request to the kernel. It goes out once, also when the connection breaks meanwhile."""
@@ -151,7 +173,11 @@ class RelayLink:
         described = b"" if run is None else msgspec.json.encode(run)
         frame = frames.encode_send(self._sent, frames.CHANNELS.index(channel), zmtp.encode(message), described)
         self._unconfirmed.append((self._sent, frame))
+        self._unconfirmed_bytes += len(frame) + _REQUEST_BYTES
         self._write(frame)
+        if self._unconfirmed_bytes > MOST_UNCONFIRMED_BYTES and not self._closed:
+            self.close()
+            self._handlers.lost("the guest's relay does not say which requests it took")
 
     def acknowledge(self, number: int, run_id: str = "") -> None:
         """Everything up to this number is durable, and so is the outcome of that run: it is not asked for again."""
@@ -204,6 +230,7 @@ class RelayLink:
         try:
             welcome = await connection.welcome
         except BaseException:
+            self._refused = connection.refused
             connection.close()
             raise
         if self._closed:
@@ -227,7 +254,7 @@ class RelayLink:
                 raise ProtocolError("a gap that is none")
             self.position = last
             for each in self._assemblies:
-                each.decoder, each.whole = zmtp.Decoder(MAX_MESSAGE_BYTES, established=True), False
+                each.clear(whole=False)
             self._handlers.cut(min(size, 2**62))
             return
         (number,) = frames.unpack(frames.NUMBER, body)
@@ -240,14 +267,18 @@ class RelayLink:
             self._handlers.word(_parse(_decode_word, body[frames.NUMBER.size :]))
 
     def _take_piece(self, body: bytes) -> None:
-        _, channel, flags = frames.unpack(frames.PIECE_HEAD, body)
+        number, channel, flags = frames.unpack(frames.PIECE_HEAD, body)
         if channel >= len(frames.CHANNELS):
             raise ProtocolError("a message of no channel")
         assembly = self._assemblies[channel]
         if flags & frames.FIRST:
-            assembly.whole = True
+            if assembly.begun or not assembly.whole:
+                assembly.clear(whole=True)
+            assembly.begun = number
         if not assembly.whole:
             return
+        if flags & frames.LAST:
+            assembly.begun = 0
         try:
             for message in assembly.decoder.feed(body[frames.PIECE_HEAD.size :]):
                 self._handlers.received(frames.CHANNELS[channel], message)
@@ -257,7 +288,7 @@ class RelayLink:
 
     def _confirm(self, number: int) -> None:
         while self._unconfirmed and self._unconfirmed[0][0] <= number:
-            self._unconfirmed.popleft()
+            self._unconfirmed_bytes -= len(self._unconfirmed.popleft()[1]) + _REQUEST_BYTES
 
     def _connection_lost(self, connection: _Connection, why: str) -> None:
         if self._closed or connection is not self._connection:
@@ -275,8 +306,7 @@ class RelayLink:
         """Connect again, ask for what came since, and send again what did not arrive."""
         try:
             async with asyncio.timeout(RESUME_SECONDS):
-                await asyncio.sleep(RESUME_PAUSE_SECONDS)
-                welcome = await self._connect()
+                welcome = await self._connect_again()
         except (KernelsError, TimeoutError, OSError):
             self._handlers.lost(why)
             return
@@ -285,6 +315,18 @@ class RelayLink:
             self._write(frames.encode(frames.START, frames.NUMBER.pack(self.position)))
         for _, frame in self._unconfirmed:
             self._write(frame)
+
+    async def _connect_again(self) -> Welcome:
+        """A connection that breaks before its welcome is followed by another."""
+        while True:
+            await asyncio.sleep(RESUME_PAUSE_SECONDS)
+            try:
+                return await self._connect()
+            except SandboxGone:
+                raise
+            except SandboxFailed:
+                if self._refused:
+                    raise
 
     async def aclose(self) -> None:
         """`close`, and see to the end of what was under way."""

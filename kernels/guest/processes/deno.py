@@ -10,6 +10,7 @@ class DenoKernel(BridgedKernel):
     """Counts its own generations."""
 
     name = "deno"
+    heeds_signals = False
     file_prefix = "deno"
 
     def _prepare(self, generation: int, key: str) -> list[str]:

@@ -43,6 +43,8 @@ class Kernel:
     name = "kernel"
     handles_interrupts = True
     """Sooner or later: until then it is deaf to them, and so is what it starts."""
+    heeds_signals = True
+    """Whether SIGINT interrupts it; else a message does, and the signal may end it."""
 
     def __init__(self, options: Options, reaper: Reaper) -> None:
         self.subscribers: set[Callable[[Event], None]] = set()

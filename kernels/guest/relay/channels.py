@@ -14,6 +14,8 @@ from .splitter import GREETING, SUBSCRIBE_ALL, Splitter, ready
 
 POLL_SECONDS = 0.003
 LAST_WORDS_SECONDS = 0.5
+UNREAD_BYTES = 4 * 1024 * 1024
+"""What waits for a kernel that does not read, on one channel, before the gateway is not read either."""
 _TYPES = {"shell": "DEALER", "control": "DEALER", "stdin": "DEALER", "iopub": "SUB"}
 
 Reach = Callable[[int], Awaitable[socket.socket]]
@@ -24,17 +26,37 @@ class Channel(asyncio.Protocol):
     """One of them. `taken` gets the pieces as they come, `lost` is called once, with why."""
 
     def __init__(
-        self, number: int, identity: bytes, taken: Callable[[int, int, bytes], None], lost: Callable[[str], None]
+        self,
+        number: int,
+        identity: bytes,
+        taken: Callable[[int, int, bytes], None],
+        lost: Callable[[str], None],
+        read_on: Callable[[], None],
     ) -> None:
         self._number = number
         self._identity = identity
         self._taken = taken
         self._lost = lost
+        self._read_on = read_on
         self._splitter = Splitter()
         self._transport: asyncio.Transport | None = None
         self._why = "the kernel closed its connection"
         self._waiting = [SUBSCRIBE_ALL] if CHANNELS[number] == "iopub" else []
         """What is sent once the handshake is done: ZMQ drops who subscribes before."""
+        self._waiting_bytes = 0
+        self._full = False
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much waits for the kernel to read it that nothing should be added."""
+        return self._full or self._waiting_bytes > UNREAD_BYTES
+
+    def pause_writing(self) -> None:
+        self._full = True
+
+    def resume_writing(self) -> None:
+        self._full = False
+        self._read_on()
 
     def send(self, data: bytes) -> None:
         """Hand a message, as ZMTP frames, to the kernel."""
@@ -43,6 +65,7 @@ class Channel(asyncio.Protocol):
                 self._transport.write(data)
         else:
             self._waiting.append(data)
+            self._waiting_bytes += len(data)
 
     def pause(self) -> None:
         if self._transport is not None:
@@ -59,6 +82,7 @@ class Channel(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(UNREAD_BYTES)
         self._transport.write(GREETING + ready(_TYPES[CHANNELS[self._number]], self._identity))
 
     def data_received(self, data: bytes) -> None:
@@ -77,11 +101,16 @@ class Channel(asyncio.Protocol):
             for each in self._waiting:
                 self.send(each)
             self._waiting.clear()
+            self._waiting_bytes = 0
+            if not self._full:
+                self._read_on()
         for flags, piece in pieces:
             self._taken(self._number, flags, piece)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
+        self._full = False
+        self._read_on()
         self._lost(self._why)
 
 
@@ -94,18 +123,24 @@ class Channels:
         alive: Callable[[], bool],
         taken: Callable[[int, int, bytes], None],
         lost: Callable[[str], None],
+        read_on: Callable[[], None],
     ) -> None:
+        """`read_on` is called when a channel that was full is not any more."""
         self._reach = reach
         self._alive = alive
         self._lost: Callable[[str], None] | None = lost
         self._open = len(CHANNELS)
         identity = os.urandom(16)  # the same for all: a kernel asks for input on stdin by the identity on shell
-        self._channels = [Channel(number, identity, taken, self._on_lost) for number in range(len(CHANNELS))]
+        self._channels = [Channel(n, identity, taken, self._on_lost, read_on) for n in range(len(CHANNELS))]
         self._connecting = [asyncio.ensure_future(self._connect(each, n)) for n, each in enumerate(self._channels, 1)]
 
     def send(self, number: int, data: bytes) -> None:
         """A request for a channel; it waits where the kernel does not listen yet."""
         self._channels[number].send(data)
+
+    def is_full(self, number: int) -> bool:
+        """Whether the kernel is far behind with what was sent on that channel."""
+        return self._channels[number].is_full
 
     def pause(self) -> None:
         """Read nothing more of what the kernel says."""

@@ -7,7 +7,7 @@ travel as the ZMTP frames they came as, in pieces when they are long.
 | kind | from | body |
 |---|---|---|
 | HELLO | gateway | JSON: `version`, `link` (the same when only the connection broke), `kernel`, `generation` |
-| WELCOME | relay | JSON: `version`, `first` (number kept), `next`, `taken` (requests of this link), `runs`, `note` |
+| WELCOME | relay | JSON: `version`, `first` (number kept), `next`, `taken` (of this link), `runs`, `note`, `lost` |
 | REFUSED | relay | JSON: `code`, `message`; the connection ends |
 | START | gateway | number of the last frame it has: what comes after it is wanted from now on |
 | SEND | gateway | number of the request on this link, length of its run, channel; run as JSON or nothing; ZMTP frames |
@@ -36,10 +36,10 @@ IOPUB = CHANNELS.index("iopub")
 PIECE_BYTES = 64 * 1024
 MOST_PIECE_BYTES = 128 * 1024
 """A message that is longer than the first travels in pieces, each of at most so many bytes as the second says."""
-MOST_FROM_GUEST = 512 * 1024
-"""A piece is shorter by far; a welcome has the note, in hexadecimal digits, and the runs."""
+MOST_FROM_GUEST = 1024 * 1024
+"""A welcome is the longest: it has the note, in twice as many digits, and a thousand runs."""
 MOST_FROM_GATEWAY = 128 * 1024 * 1024
-MOST_NOTE = 128 * 1024
+MOST_NOTE = 64 * 1024
 
 HEAD = struct.Struct("!IB")
 NUMBER = struct.Struct("!Q")

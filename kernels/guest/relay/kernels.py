@@ -27,8 +27,8 @@ class KernelSource:
         return self._kernel.generation == self.generation and self._kernel.pid is not None
 
     def interrupt(self) -> None:
-        """Deno's kernel would die of the signal; it is killed a moment later."""
-        if self.alive() and self.name != "deno":
+        """One that heeds no signal might die of it, as Deno's does; it is killed a moment later."""
+        if self.alive() and self._kernel.heeds_signals:
             self._kernel.interrupt()
 
     def kill(self) -> None:

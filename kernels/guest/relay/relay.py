@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from .channels import Channels, Reach
-from .frames import CHANNELS, FIRST
+from .frames import CHANNELS, FIRST, LAST
 from .runs import Deadline, Run, Runs, replied_to
 from .store import OpenFile, Store
 
@@ -36,6 +36,7 @@ class Listener(Protocol):
     """The gateway's connection."""
 
     def push(self, frame: bytes) -> None: ...
+    def read_on(self) -> None: ...
     def drop(self) -> None: ...
 
 
@@ -47,14 +48,18 @@ class Relay:
         self.store = Store(open_file)
         self.runs = runs
         self.note = b""
+        self.lost = ""
+        """Why the kernel is not connected any more."""
         self.link = ""
         """Whose requests are counted, and how many were taken."""
         self.taken = 0
         self.told = 0
         """The last number that gateways which are gone were sent."""
+        self._answered = ""
+        """The request that the message on shell answers whose pieces come."""
         self._former: deque[str] = deque(maxlen=FORMER_LINKS)
         self.listener: Listener | None = None
-        self._channels = Channels(reach, source.alive, self._take, self._on_lost)
+        self._channels = Channels(reach, source.alive, self._take, self._on_lost, self._ask_on)
         self._paused: asyncio.TimerHandle | None = None
 
     def attach(self, listener: Listener, link: str) -> None:
@@ -96,6 +101,10 @@ class Relay:
                 )
         self._channels.send(channel, data)
 
+    def is_full(self, channel: int) -> bool:
+        """Whether the kernel is so far behind with its requests that the gateway has to wait."""
+        return self._channels.is_full(channel)
+
     def hold(self) -> None:
         """The gateway is behind: read nothing more until it has caught up, or hangs."""
         if self._paused is None:
@@ -126,6 +135,10 @@ class Relay:
         self._channels.close()
         self.store.close()
 
+    def _ask_on(self) -> None:
+        if self.listener is not None:
+            self.listener.read_on()
+
     def _give_up(self) -> None:
         if self.listener is not None:
             self.listener.drop()
@@ -135,15 +148,17 @@ class Relay:
         frame = self.store.append_piece(channel, flags, data)
         if self.listener is not None:
             self.listener.push(frame)
-        if channel == _SHELL and flags & FIRST:  # a reply of many pieces names its request in the first
-            self._end_run(data)
+        if channel == _SHELL:
+            self._end_run(flags, data)
 
-    def _end_run(self, data: bytes) -> None:
+    def _end_run(self, flags: int, data: bytes) -> None:
+        """A reply ends its run: its first piece says which, its last one that it is whole."""
         open_runs = self.runs.of(self.source.name, self.source.generation)
-        if open_runs:
-            answered = replied_to(data)
+        if flags & FIRST:
+            self._answered = replied_to(data) if open_runs else ""
+        if flags & LAST and self._answered:
             for run in open_runs:
-                if run.msg_id == answered:
+                if run.msg_id == self._answered:
                     run.end()
 
     def _on_lost(self, why: str) -> None:
@@ -151,6 +166,7 @@ class Relay:
         for run in self.runs.of(self.source.name, self.source.generation):
             if not self.source.alive():
                 run.end()
+        self.lost = why
         self._say({"lost": why})
 
     def _say(self, word: dict[str, str]) -> None:

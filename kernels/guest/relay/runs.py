@@ -122,7 +122,7 @@ class Deadline:
 
 
 def replied_to(piece: bytes) -> str:
-    """The request that what begins a message on shell answers as `execute_reply`; empty when it answers none."""
+    """The request that a message on shell answers as `execute_reply`, by its first piece; empty if it answers none."""
     parts: list[bytes] = []
     position = 0
     try:

@@ -71,6 +71,11 @@ class Connection(asyncio.Protocol):
         if self._behind > BEHIND_BYTES:
             relay.hold()
 
+    def read_on(self) -> None:
+        """The kernel has read what it was sent."""
+        if self._transport is not None:
+            self._transport.resume_reading()
+
     def drop(self) -> None:
         """End the connection, once what was written has gone out."""
         self._leave()
@@ -94,6 +99,8 @@ class Connection(asyncio.Protocol):
             relay.request(number, channel, run, data)
             if number % TAKEN_EVERY == 0 or len(body) > frames.PIECE_BYTES:
                 self._write(frames.encode(frames.TAKEN, frames.NUMBER.pack(relay.taken)))
+            if relay.is_full(channel) and self._transport is not None:
+                self._transport.pause_reading()
         elif kind == frames.START:
             (number,) = frames.unpack(frames.NUMBER, body)
             self._position = min(max(number + 1, relay.store.first), relay.store.next)
@@ -121,6 +128,7 @@ class Connection(asyncio.Protocol):
             "told": relay.told,
             "runs": relay.runs.describe(),
             "note": relay.note.hex(),
+            "lost": relay.lost,
         }
         self._write(frames.encode(frames.WELCOME, json.dumps(welcome).encode()))
 

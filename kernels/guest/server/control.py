@@ -109,7 +109,9 @@ class Control:
             raise Refusal(409, "no_kernel", "no kernel for JavaScript and TypeScript is running")
         await _kill(self.deno)
 
-    async def start_declared(self, name: str, command: list[str], variables: dict[str, str]) -> Event:
+    async def start_declared(
+        self, name: str, command: list[str], variables: dict[str, str], *, by_message: bool = False
+    ) -> Event:
         """Start a kernel that the image declares, as it is said here; while one of the name runs, names that."""
         from ..processes.declared import DeclaredKernel  # noqa: PLC0415 - few sessions need it
 
@@ -118,7 +120,7 @@ class Control:
             if kernel is None:
                 kernel = DeclaredKernel(name, self._options, self._reaper, self.kernel.subscribers)
             if kernel.pid is None:
-                kernel.command, kernel.variables = command, variables
+                kernel.command, kernel.variables, kernel.heeds_signals = command, variables, not by_message
                 await kernel.close_bridge()
                 self._declared_generation += 1
                 await self._start_when_possible(lambda: kernel.start_generation(self._declared_generation))

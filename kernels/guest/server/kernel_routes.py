@@ -47,7 +47,7 @@ class DenoHandler(Handler):
 
 
 class DeclaredHandler(Handler):
-    """POST /v1/declared/start {kernel, command, variables}, /v1/declared/interrupt and /v1/declared/kill {kernel}."""
+    """POST /v1/declared/start {kernel, command, variables, by_message}, .../interrupt and .../kill {kernel}."""
 
     async def post(self, action: str) -> None:
         name, answer = self.field("kernel", str), {}
@@ -55,7 +55,8 @@ class DeclaredHandler(Handler):
             command, variables = self.field("command", list), self.field("variables", dict)
             if not command or not all(type(each) is str for each in (*command, *variables.values())):
                 raise Refusal(400, "invalid_request", "a command is of strings, and so are variables")
-            answer = await self.control.start_declared(name, command, variables)
+            by_message = self.field("by_message", bool, type(None)) is True
+            answer = await self.control.start_declared(name, command, variables, by_message=by_message)
         elif action == "kill":
             await self.control.kill_declared(name)
         else:

@@ -107,6 +107,31 @@ def test_of_a_guest_that_nobody_calls_only_what_follows_it_stays_open(monkeypatc
     asyncio.run(follow_and_call(monkeypatch))
 
 
+async def call_after_two_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport_module, "IDLE_SECONDS", 0.05)
+    guest = PlainGuest()
+    transport = GuestTransport(guest.dial)
+    events = await transport.call("GET", "/v1/events", lasting=True)
+    await ask(transport)
+    await events.aclose()  # two have ended, with nothing under way after either
+    under_way = await transport.call("GET", "/v1/events")
+    pieces = under_way.pieces()
+    assert await anext(pieces) == b"{}\n"
+    after = guest.open[-1]
+    await asyncio.sleep(0.3)
+    assert after in guest.open, "the end of an earlier call cut it off"
+    await pieces.aclose()
+    await under_way.aclose()
+    await transport.aclose()
+    async with asyncio.timeout(120):
+        while guest.open:
+            await asyncio.sleep(0.01)
+
+
+def test_a_call_is_not_cut_off_by_the_ends_of_earlier_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    asyncio.run(call_after_two_ends(monkeypatch))
+
+
 def has_begun(guest: socket.socket) -> bool:
     """Whether a part of the first piece has come, so that the rest of it waits."""
     try:

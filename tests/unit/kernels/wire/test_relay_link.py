@@ -213,3 +213,98 @@ def test_a_message_that_a_gap_tore_apart_is_left_out() -> None:
 
     relay = Relay(welcome())
     with_link(relay, scenario)
+
+
+def test_a_start_within_a_message_leaves_out_its_rest_and_nothing_else() -> None:
+    async def scenario(link: RelayLink, heard: Heard) -> None:
+        await link.open()
+        link.start(4)
+        relay.writers[0].write(encode_piece(5, 1, 0, b"\xff" * 50) + encode_piece(6, 1, LAST, b"\xff" * 50))
+        relay.writers[0].write(said(7, b"whole") + said(8, b"reply", channel=0))
+        while len(heard.messages) < 2:
+            await asyncio.sleep(0.01)
+        assert heard.messages == [("iopub", [b"whole"]), ("shell", [b"reply"])]
+        assert not heard.lost.done()
+
+    relay = Relay(welcome(first=5, next=7))
+    with_link(relay, scenario)
+
+
+def test_what_is_durable_ends_before_a_message_that_is_not_complete() -> None:
+    async def scenario(link: RelayLink, heard: Heard) -> None:
+        await link.open()
+        link.start(0)
+        long = zmtp.encode([b"long"])
+        relay.writers[0].write(said(1, b"a") + encode_piece(2, 1, FIRST, long[:3]) + said(3, b"b", channel=0))
+        while len(heard.messages) < 2:
+            await asyncio.sleep(0.01)
+        assert (link.position, link.whole_position) == (3, 1)
+        relay.writers[0].write(encode_piece(4, 1, LAST, long[3:]))
+        while len(heard.messages) < 3:
+            await asyncio.sleep(0.01)
+        assert heard.messages[-1] == ("iopub", [b"long"])
+        assert (link.position, link.whole_position) == (4, 4)
+
+    relay = Relay(welcome())
+    with_link(relay, scenario)
+
+
+def test_a_message_that_begins_anew_is_read_from_there() -> None:
+    async def scenario(link: RelayLink, heard: Heard) -> None:
+        await link.open()
+        link.start(0)
+        relay.writers[0].write(encode_piece(1, 1, FIRST, zmtp.encode([b"never whole"])[:5]) + said(2, b"whole"))
+        while not heard.messages:
+            await asyncio.sleep(0.01)
+        assert heard.messages == [("iopub", [b"whole"])]
+
+    relay = Relay(welcome())
+    with_link(relay, scenario)
+
+
+def test_a_connection_that_breaks_before_its_welcome_is_followed_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relay_link, "RESUME_SECONDS", PATIENCE_SECONDS)
+
+    async def scenario(link: RelayLink, heard: Heard) -> None:
+        await link.open()
+        link.start(0)
+        relay.writers[0].close()
+        while not heard.messages:
+            assert not heard.lost.done()
+            await asyncio.sleep(0.01)
+        assert len(relay.sent) == 4
+
+    broken = b"\xff" * 100
+    relay = Relay(welcome(), broken, broken, welcome(next=2) + said(1, b"a"))
+    with_link(relay, scenario)
+
+
+def test_a_connection_that_is_refused_is_not_followed_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relay_link, "RESUME_SECONDS", PATIENCE_SECONDS)
+
+    async def scenario(link: RelayLink, heard: Heard) -> None:
+        await link.open()
+        link.start(0)
+        relay.writers[0].close()
+        assert await heard.lost
+        assert len(relay.sent) == 2
+
+    refused = encode(frames.REFUSED, b'{"code": "no_kernel", "message": "there is none"}')
+    relay = Relay(welcome(), refused, welcome())
+    with_link(relay, scenario)
+
+
+def test_a_relay_that_never_says_what_it_took_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relay_link, "MOST_UNCONFIRMED_BYTES", 100_000)
+
+    async def scenario(link: RelayLink, heard: Heard) -> None:
+        await link.open()
+        link.start(0)
+        sent = 0
+        while not heard.lost.done():
+            link.send("shell", [b"x" * 1000])
+            sent += 1
+            assert sent < 100
+        link.send("shell", [b"later"])
+
+    with_link(Relay(welcome()), scenario)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Callable
 
 from kernels.execution.execution import OutputCaps
-from tests.integration.kernels.guest.relay.conftest import Guest, Scenario
+from kernels.guest.relay.channels import UNREAD_BYTES
+from tests.integration.kernels.guest.relay.conftest import Guest, OverTls, Scenario
 
 OnGuest = Callable[[Scenario], None]
 COUNT = "import time\nfor i in range(12):\n    print(i, flush=True)\n    time.sleep(0.1)"
@@ -148,5 +150,51 @@ def test_a_gateway_that_takes_nothing_holds_the_kernel_up_for_a_while_only(on_gu
         outcome = await running
         assert (outcome.status, outcome.stdout[-4:]) == ("ok", "end\n")
         assert outcome.truncated.outputs == 0
+
+    on_guest(scenario)
+
+
+def test_a_long_reply_ends_its_run_too(on_guest: OnGuest) -> None:
+    async def scenario(guest: Guest) -> None:
+        hub = await guest.come()
+        outcome = await guest.run(hub, "raise ValueError('x' * 300_000)", "one")
+        assert outcome.status == "error"
+        assert guest.relay.runs.of("python", 1) == []
+
+    on_guest(scenario)
+
+
+def test_who_comes_after_the_word_of_the_end_hears_of_the_end(on_guest: OnGuest) -> None:
+    async def scenario(guest: Guest) -> None:
+        hub = await guest.come()
+        guest.kernel.process.kill()
+        await until(lambda: bool(guest.relay.lost) and hub.position == guest.relay.store.next - 1)
+        durable = hub.position
+        await guest.leave()
+        hub = await guest.come(durable)
+        hub.flow()
+        await until(hub._drained.is_set)
+
+    on_guest(scenario)
+
+
+def test_what_a_kernel_does_not_read_waits_with_the_gateway(on_guest: OnGuest) -> None:
+    async def scenario(guest: Guest) -> None:
+        hub = await guest.come()
+        guest.kernel.process.send_signal(signal.SIGSTOP)
+        try:
+            for _ in range(300):
+                hub.send("shell", "comm_msg", {"comm_id": "none", "data": {"text": "x" * 100_000}})
+            await until(lambda: guest.relay.is_full(0))
+            await asyncio.sleep(0.5)
+            transport = guest.relay._channels._channels[0]._transport
+            assert transport is not None
+            assert transport.get_write_buffer_size() < UNREAD_BYTES + 1_000_000
+            if not isinstance(guest.connection, OverTls):  # whose transport counts less than waits
+                assert hub.unsent_bytes("shell") > 10_000_000
+        finally:
+            guest.kernel.process.send_signal(signal.SIGCONT)
+        assert (await guest.run(hub, "print('read')", "one")).stdout == "read\n"
+        assert hub.unsent_bytes("shell") == 0
 
     on_guest(scenario)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import uuid
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.guest.relay import runs
+from kernels.guest.relay import frames, runs
+from kernels.guest.relay.kernels import KernelSource
 from kernels.guest.relay.runs import Run, Runs, replied_to
 from kernels.wire import zmtp
 from kernels.wire.message import Signer
@@ -57,3 +61,25 @@ def test_a_reply_names_its_request() -> None:
 def test_no_bytes_of_a_kernels_do_more_than_name_nothing(data: bytes) -> None:
     assert isinstance(replied_to(data), str)
     assert isinstance(replied_to(zmtp.encode([b"<IDS|MSG>", b"", data, data])), str)
+
+
+def test_a_reply_is_known_by_its_first_piece() -> None:
+    header, parent = b'{"msg_id":"r","msg_type":"execute_reply"}', b'{"msg_id":"asked"}'
+    whole = zmtp.encode(Signer(b"key").sign([header, parent, b"{}", b"x" * 200_000]))
+    assert replied_to(whole[: frames.PIECE_BYTES]) == "asked"
+
+
+def test_the_longest_welcome_fits_into_a_frame() -> None:
+    taken = Runs()
+    for _ in range(runs.MOST_RUNS):
+        named = {"id": str(uuid.uuid4()), "msg_id": str(uuid.uuid4()), "session": str(uuid.uuid4())}
+        taken.add(Run(json.dumps(named).encode(), "a-name-of-thirty-two-characters-", 100_000))
+    assert 2 * frames.MOST_NOTE + len(json.dumps(taken.describe())) + 1000 < frames.MOST_FROM_GUEST
+
+
+@pytest.mark.parametrize(("heeds", "signals"), [(True, ["interrupt"]), (False, [])])
+def test_only_a_kernel_that_heeds_signals_is_interrupted_by_one(heeds: bool, signals: list[str]) -> None:
+    sent: list[str] = []
+    kernel = SimpleNamespace(generation=1, pid=1, heeds_signals=heeds, interrupt=lambda: sent.append("interrupt"))
+    KernelSource("declared", cast("Any", kernel)).interrupt()
+    assert sent == signals
