@@ -104,6 +104,8 @@ class _Assembly:
 
     decoder: zmtp.Decoder = field(default_factory=lambda: zmtp.Decoder(MAX_MESSAGE_BYTES, established=True))
     whole: bool = True
+    first: int = 0
+    """The number of the frame that the present message began with."""
 
 
 class RelayLink:
@@ -111,6 +113,8 @@ class RelayLink:
 
     def __init__(self, connection: KernelConnection, handlers: Handlers, pace: Pace) -> None:
         self.position = 0
+        self.began = 0
+        """The number of the first frame of the message that was taken last."""
         self.welcome: Welcome | None = None
         self._kernel = connection
         self._handlers = handlers
@@ -137,6 +141,8 @@ class RelayLink:
     def start(self, since: int) -> None:
         """Have all that comes after this number delivered, of what the relay has."""
         self._flowing = True
+        for each in self._assemblies:
+            each.whole = since == 0  # a later place may be within a message of another channel
         if self.welcome is not None:
             self.position = min(max(since, self.welcome.first - 1), self.welcome.next - 1)
         self._write(frames.encode(frames.START, frames.NUMBER.pack(self.position)))
@@ -236,14 +242,15 @@ class RelayLink:
             self._handlers.word(_parse(_decode_word, body[frames.NUMBER.size :]))
 
     def _take_piece(self, body: bytes) -> None:
-        _, channel, flags = frames.unpack(frames.PIECE_HEAD, body)
+        number, channel, flags = frames.unpack(frames.PIECE_HEAD, body)
         if channel >= len(frames.CHANNELS):
             raise ProtocolError("a message of no channel")
         assembly = self._assemblies[channel]
         if flags & frames.FIRST:
-            assembly.whole = True
+            assembly.whole, assembly.first = True, number
         if not assembly.whole:
             return
+        self.began = assembly.first
         try:
             for message in assembly.decoder.feed(body[frames.PIECE_HEAD.size :]):
                 self._handlers.received(frames.CHANNELS[channel], message)
