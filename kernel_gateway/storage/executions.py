@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, insert, select, update
 
 from kernel_gateway.storage.columns import micros, micros_or_none, page, seconds, seconds_or_none, to_json
 from kernel_gateway.storage.tables import executions, notes
+from kernels.execution.runs import MOST_RUNS, Durable, PastRun
 from sandcell.models.executions import Death, ExecutionError, MemoryShortage, Truncated
 from sandcell.models.sync import SyncMode
 
@@ -47,6 +48,18 @@ class StoredOutcome(msgspec.Struct):
     memory: MemoryShortage | None = None
 
 
+class Said(msgspec.Struct, frozen=True):
+    """By what its kernel names it, and up to which number in the stream what it said is in this row.
+
+    Late output is `of` an execution, empty for that of none that is known.
+    """
+
+    msg_id: str
+    session: str
+    number: int
+    of: str | None = None
+
+
 class ExecutionRow(msgspec.Struct, frozen=True):
     """An execution as it is stored. A struct: it is copied several times in each short execution."""
 
@@ -77,6 +90,7 @@ class ExecutionRow(msgspec.Struct, frozen=True):
     stream: str | None = None
     """Of what its kernel says, with the number in it up to which all is durable once this is."""
     heard: int | None = None
+    said: Said | None = None
 
 
 @dataclass(frozen=True)
@@ -117,6 +131,7 @@ _FINISH = (
                 "ended_number",
                 "stream",
                 "heard",
+                "said",
             )
         }
     )
@@ -182,6 +197,7 @@ def finish(connection: Connection, row: ExecutionRow) -> None:
         "its_ended_number": row.ended_number,
         "its_stream": row.stream,
         "its_heard": row.heard,
+        "its_said": None if row.said is None else to_json(row.said),
     }
     connection.execute(_FINISH, values)
 
@@ -251,14 +267,20 @@ def last_ended(connection: Connection, session_id: str) -> tuple[str, int] | Non
     return (row.id, row.ended_number) if row else None
 
 
-def list_heard(connection: Connection, session_id: str) -> dict[str, int]:
-    """How far what a session's kernels said is durable, by their streams."""
-    query = (
-        select(executions.c.stream, func.max(executions.c.heard).label("heard"))
-        .where(executions.c.session_id == session_id, executions.c.heard.is_not(None))
-        .group_by(executions.c.stream)
+def list_heard(connection: Connection, session_id: str) -> dict[str, Durable]:
+    """What is durable of what a session's kernels said, by their streams."""
+    rows = select(executions.c.id, executions.c.stream, executions.c.heard, executions.c.said).where(
+        executions.c.session_id == session_id, executions.c.stream.is_not(None)
     )
-    return {row.stream: row.heard or 0 for row in connection.execute(query)}
+    numbers: dict[str, int] = {}
+    runs: dict[str, list[PastRun]] = {}
+    for row in reversed(connection.execute(rows.order_by(executions.c.number.desc()).limit(MOST_RUNS)).all()):
+        numbers[row.stream] = max(numbers.get(row.stream, 0), row.heard or 0)
+        if row.said is not None:
+            said = msgspec.json.decode(row.said, type=Said)
+            past = PastRun(row.id if said.of is None else said.of, said.msg_id, said.session, said.number)
+            runs.setdefault(row.stream, []).append(past)
+    return {stream: Durable(number, runs.get(stream, ())) for stream, number in numbers.items()}
 
 
 def add_note(connection: Connection, note: NoteRow) -> None:
@@ -318,4 +340,5 @@ def _read_execution(row: Row[Any], *, outcome: bool = True) -> ExecutionRow:
         ended_number=row.ended_number,
         stream=row.stream,
         heard=row.heard,
+        said=None if row.said is None else msgspec.json.decode(row.said, type=Said),
     )

@@ -192,7 +192,7 @@ class _Run:
                 self._end(KernelDied(Death("exit", OUTLIVED)))
                 return
             self._msg_id, self._session = taken.msg_id, taken.session
-            self._hub.runs.begin(taken.msg_id, taken.session, self.execution_id)
+            self._hub.begin_run(taken.msg_id, taken.session, self.execution_id)
             return
         self._msg_id, self._session = self._hub.begin(
             "execute_request",
@@ -289,6 +289,7 @@ class _Run:
             updates=shown.updates,
             stream=self._hub.stream,
             heard=self._heard_until,
+            request=(self._msg_id or "", self._session),
         )
 
     def _take(self, channel: str, message: Message) -> None:

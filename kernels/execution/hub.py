@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from kernels.cancelling import cancel_all
 from kernels.errors import DeadlineExceeded, Death, KernelDied, KernelsError, SandboxFailed
-from kernels.execution.runs import Runs
+from kernels.execution.runs import Durable, Runs
 from kernels.guest.relay.frames import MOST_NOTE
 from kernels.wire import zmtp
 from kernels.wire.channel import Pace
@@ -58,9 +58,9 @@ class Hub:
     """
 
     def __init__(
-        self, connection: KernelConnection, *, greeted_on: str = "control", heard: Mapping[str, int] | None = None
+        self, connection: KernelConnection, *, greeted_on: str = "control", heard: Mapping[str, Durable] | None = None
     ) -> None:
-        """`heard` says up to which number what streams carried is durable, by the streams' names."""
+        """`heard` says what streams carried that is durable, by the streams' names."""
         self._heard = heard or {}
         self.lost = False
         self.refused = 0
@@ -85,8 +85,8 @@ class Hub:
         """Of all kernels of the sandbox, by the execution's id: what earlier processes had begun in it."""
         self.ended_by_guest: dict[str, str] = {}
         """Executions that the guest has ended at their deadline, and how far it had to go: interrupt, kill."""
-        self.is_settled: Callable[[], bool] = lambda: True
-        """Whether nothing that was heard waits to be stored, apart from runs."""
+        self._unstored: dict[object, int] = {}
+        """What is not durable yet, executions by their ids: after which number in the stream it began."""
         self._acknowledged = 0
         self._unacknowledged_bytes = 0
         self._flowing = asyncio.Event()
@@ -183,8 +183,26 @@ class Hub:
             frames = self._signer.sign(request.parts)
         run = Run(execution_id, msg_id, session, timeout_seconds, grace_seconds) if execution_id else None
         self._link.send(channel, frames, run)
-        self.runs.begin(msg_id, session, execution_id)
+        self.begin_run(msg_id, session, execution_id)
         return msg_id, session
+
+    def begin_run(self, msg_id: str, session: str, execution_id: str) -> None:
+        """This request runs from now on; nothing from here on is acknowledged before its outcome is durable."""
+        self.runs.begin(msg_id, session, execution_id)
+        if execution_id:
+            self._unstored.setdefault(execution_id, self.position)
+
+    def hold(self, owner: object) -> None:
+        """The message that is being delivered is part of something that is not durable until `release`."""
+        self._unstored.setdefault(owner, 0 if self._relay is None else max(self._relay.began - 1, 0))
+
+    def release(self, owner: object) -> None:
+        """It is durable, or given up."""
+        self._unstored.pop(owner, None)
+
+    def durable_with(self, number: int, owner: object) -> int:
+        """Up to where all is durable once that is which ended at this number."""
+        return min([number, *(began for each, began in self._unstored.items() if each != owner)])
 
     @property
     def stream(self) -> str:
@@ -206,7 +224,9 @@ class Hub:
         """Have what the kernel said delivered from now on, as far as it is not durable; again it does nothing."""
         if self._relay is not None and not self._flowing.is_set() and self.error is None:
             self._flowing.set()
-            self._relay.start(self._heard.get(self.stream, 0))
+            known = self._heard.get(self.stream, Durable())
+            self.runs.remember(known.runs)
+            self._relay.start(known.number)
             self._acknowledged = self._relay.position
             self._relay.acknowledge(self._acknowledged)
             self._look_where_it_is()
@@ -243,6 +263,8 @@ class Hub:
         """What came up to this number is durable, the outcome of that execution with it."""
         if self._relay is None:
             return
+        number = self.durable_with(number, execution_id)
+        self.release(execution_id)
         if execution_id or number > self._acknowledged:
             self._acknowledged = max(number, self._acknowledged)
             self._relay.acknowledge(self._acknowledged, execution_id)
@@ -335,7 +357,10 @@ class Hub:
             return
         if self._relay is not None:
             self._unacknowledged_bytes += 1 if isinstance(frames, zmtp.Oversized) else sum(map(len, frames))
-            self._look_where_it_is()
+        self._deliver(name, frames)
+        self._look_where_it_is()  # after those who hear it: what they hold is not acknowledged
+
+    def _deliver(self, name: str, frames: list[bytes] | zmtp.Oversized) -> None:
         if isinstance(frames, zmtp.Oversized):
             parent = read_unverified_parent(frames.frames)
             for subscriber in self._subscribers:
@@ -358,7 +383,7 @@ class Hub:
             self._caught_up.set()
             if relay.welcome.lost:  # its word may be durable already, and does not come again then
                 self._hear(Word(lost=relay.welcome.lost))
-        if self._unacknowledged_bytes > ACK_BYTES and not self.runs.under_way and self.is_settled():
+        if self._unacknowledged_bytes > ACK_BYTES and not self._unstored and self.error is None:
             self._unacknowledged_bytes = 0
             self.settle(relay.whole_position)
 

@@ -16,7 +16,8 @@ class Outcome:
 
     `needs_kill`: the kernel still runs the code, or cannot be reached, and has to be killed and replaced. `note` says
     in a sentence what is doubtful about this outcome, if anything. `displays` and `updates` are as of `Outputs`.
-    `usage` is what the kernel said of it, if it did. `heard` is where in the kernel's `stream` it ended.
+    `usage` is what the kernel said of it, if it did. `heard` is where in the kernel's `stream` it ended,
+    and `request` the id and the session of the message that carried the code.
     """
 
     status: str
@@ -34,6 +35,7 @@ class Outcome:
     updates: dict[str, dict[str, Any]] = field(default_factory=dict)
     stream: str = ""
     heard: int = 0
+    request: tuple[str, str] = ("", "")
 
 
 def whole_outputs(shown: Outputs, error: UserError | None) -> list[dict[str, Any]]:

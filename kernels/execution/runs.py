@@ -7,7 +7,8 @@ event loop goes on. What comes under a request that is under way belongs to its 
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from kernels.wire.message import Message
 
@@ -18,13 +19,38 @@ OUTPUTS: Final = frozenset({"stream", "display_data", "execute_result", "update_
 _Request = tuple[str, str]
 
 
+class PastRun(NamedTuple):
+    """A request that an earlier process sent: what it said up to `number` is durable, with its late output."""
+
+    execution_id: str
+    msg_id: str
+    session: str
+    number: int
+
+
+class Durable(NamedTuple):
+    """What is durable of one stream: all up to `number`, and more of some runs, the latest of which are named."""
+
+    number: int = 0
+    runs: Sequence[PastRun] = ()
+
+
 class Runs:
     """The requests to execute that one kernel has been sent, by their id and their session."""
 
     def __init__(self) -> None:
         self._executions: OrderedDict[_Request, str] = OrderedDict()
+        self._durable: dict[str, int] = {}
+        """By execution, of what comes once more after a restart: up to which number it is on record."""
         self._open: dict[str, str] = {}
         """Sessions of the requests that are under way, by their ids: one request, or two."""
+
+    def remember(self, past: Sequence[PastRun]) -> None:
+        """Requests of earlier processes, oldest first, so that what they still say is known and not taken twice."""
+        for each in past:
+            if each.msg_id:
+                self._executions[each.msg_id, each.session] = each.execution_id
+            self._durable[each.execution_id] = max(each.number, self._durable.get(each.execution_id, 0))
 
     def begin(self, msg_id: str, session: str, execution_id: str) -> None:
         """This request runs for that execution; what it shows is its own until `end`."""
@@ -47,20 +73,26 @@ class Runs:
         """Whether a request is that runs for this execution."""
         return any(self._executions.get(each) == execution_id for each in self._open.items())
 
-    def late_of(self, message: Message) -> str | None:
-        """The execution whose late output a published message is, empty when unknown; None when it is none."""
+    def late_of(self, message: Message, number: int) -> str | None:
+        """The execution whose late output a published message is, empty when unknown; None when it is none.
+
+        None too when it is on record already: `number` is where in the stream it ended.
+        """
         if message.msg_type not in OUTPUTS:
             return None
         if message.parent_type not in ("", "execute_request"):
-            return ""
+            return self._unless_durable("", number)
         session = self._open.get(message.parent_id)
         if session is not None and message.parent_session in ("", session):
             return None
-        return self._executions.get((message.parent_id, message.parent_session), "")
+        return self._unless_durable(self._executions.get((message.parent_id, message.parent_session), ""), number)
 
-    def late_of_skipped(self, parent_id: str) -> str | None:
+    def late_of_skipped(self, parent_id: str, number: int) -> str | None:
         """The same of a message that was too large to be read, of which only the parent's id is known."""
         if parent_id in self._open:
             return None
         found = (name for (msg_id, _), name in reversed(self._executions.items()) if msg_id == parent_id)
-        return next(found, "")
+        return self._unless_durable(next(found, ""), number)
+
+    def _unless_durable(self, execution_id: str, number: int) -> str | None:
+        return execution_id if number > self._durable.get(execution_id, 0) else None

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 
 from kernels.errors import SandboxFailed
+from kernels.execution.runs import Durable
 from kernels.sandbox import SandboxInfo, SandboxRuntime, SandboxSpec
 from kernels.sandboxed.kernel_events import OnKernelEvent, ignore_events
 from kernels.sandboxed.kernel_limits import KernelLimits
@@ -45,7 +46,7 @@ class KernelLauncher:
             raise
 
     async def adopt(
-        self, info: SandboxInfo, on_event: OnKernelEvent = ignore_events, heard: Mapping[str, int] | None = None
+        self, info: SandboxInfo, on_event: OnKernelEvent = ignore_events, heard: Mapping[str, Durable] | None = None
     ) -> SandboxedKernel:
         """Take up a running sandbox: same kernel, same globals. Its generation may be past the one last known.
 

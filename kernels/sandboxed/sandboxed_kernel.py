@@ -20,6 +20,7 @@ from kernels.execution.contexts import RunContext
 from kernels.execution.execution import Event, Outcome
 from kernels.execution.hub import Hub
 from kernels.execution.outputs import UserError
+from kernels.execution.runs import Durable
 from kernels.guest_client.client import GuestClient, KernelExit, KernelStarted
 from kernels.kernelspec import Kernelspec
 from kernels.sandbox import PagedOut, SandboxInfo, SandboxRuntime, SandboxUsage
@@ -61,7 +62,7 @@ class SandboxedKernel:
         info: SandboxInfo,
         limits: KernelLimits,
         on_event: OnKernelEvent = ignore_events,
-        heard: Mapping[str, int] | None = None,
+        heard: Mapping[str, Durable] | None = None,
     ) -> None:
         """`heard` is given for a sandbox of an earlier process, as `Hub` has it."""
         self.info = info
@@ -215,6 +216,13 @@ class SandboxedKernel:
     def remembers_runs(self) -> bool:
         """Whether its guest knows what it was asked to run; one of an older release does not."""
         return self._hub is not None and bool(self._hub.stream)
+
+    def durable_with(self, outcome: Outcome, execution_id: str) -> int:
+        """Up to where all that its kernel said is durable once this outcome is."""
+        for hub in (self.hub, *(each.hub for each in self._seconds())):
+            if hub is not None and hub.stream == outcome.stream:
+                return hub.durable_with(outcome.heard, execution_id)
+        return outcome.heard
 
     def settle(self, outcome: Outcome, execution_id: str) -> None:
         """The outcome of an execution is durable, and so is all that its kernel had said by then."""
@@ -544,7 +552,7 @@ async def open_kernel(
     on_event: OnKernelEvent,
     start_seconds: float | None = None,
     *,
-    heard: Mapping[str, int] | None = None,
+    heard: Mapping[str, Durable] | None = None,
 ) -> SandboxedKernel:
     """Open the sandbox that `runtime` has just made, or that still runs; closes our side when that fails.
 

@@ -22,6 +22,7 @@ from kernels.execution.dialect import Dialect
 from kernels.execution.execution import Event, Outcome
 from kernels.execution.hub import Hub
 from kernels.execution.outputs import UserError
+from kernels.execution.runs import Durable
 from kernels.guest_client.client import GuestClient, KernelExit, KernelStarted
 from kernels.sandboxed.kernel_events import OnKernelEvent, SecondConnected, SecondDied
 from kernels.sandboxed.kernel_limits import KernelLimits
@@ -62,7 +63,7 @@ class SecondKernel(ABC):
         cause: Callable[[KernelExit], Awaitable[Death]],
         on_event: OnKernelEvent,
     ) -> None:
-        self.heard: Mapping[str, int] | None = None
+        self.heard: Mapping[str, Durable] | None = None
         """As `Hub` has it, in a sandbox of an earlier process."""
         self._on_event = on_event
         self.guest = guest

@@ -127,6 +127,8 @@ class RelayLink:
 
     def __init__(self, connection: KernelConnection, handlers: Handlers, pace: Pace) -> None:
         self.position = 0
+        self.began = 0
+        """The number of the first frame of the message that was taken last."""
         self.welcome: Welcome | None = None
         self._kernel = connection
         self._handlers = handlers
@@ -277,6 +279,7 @@ class RelayLink:
             assembly.begun = number
         if not assembly.whole:
             return
+        self.began = assembly.begun
         if flags & frames.LAST:
             assembly.begun = 0
         try:

@@ -30,7 +30,7 @@ from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage import executions
 from kernel_gateway.storage.database import Database
-from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
+from kernel_gateway.storage.executions import ExecutionRow, Said, StoredOutcome
 from kernels.execution.hub import Hub
 from kernels.execution.outputs import Event, OutputCaps, OutputCollector
 from kernels.execution.runs import OUTPUTS
@@ -67,12 +67,15 @@ class _Heard:
 
 @dataclass(frozen=True)
 class _Unstored:
-    """Late output that is to be stored: of which execution it is, and which of its outputs have display ids."""
+    """Late output that is to be stored: what was heard, and which of its outputs have display ids.
 
-    of: str
+    All that its execution said up to `number` is in it, or stored.
+    """
+
+    heard: _Heard
     row: ExecutionRow
     displays: Mapping[str, Sequence[int]]
-    hub: Hub
+    number: int
 
 
 class LateOutputs:
@@ -109,7 +112,6 @@ class LateOutputs:
     def connect(self, hub: Hub) -> None:
         """Listen to another kernel, as long as it lives."""
         hub.subscribe(partial(self._deliver, hub), skipped=partial(self._skip, hub))
-        hub.is_settled = lambda: not self._heard and not self._unstored
 
     def pending(self, execution_id: str) -> StoredOutcome | None:
         """What was heard of an execution and is not written down yet."""
@@ -122,6 +124,8 @@ class LateOutputs:
             for heard in [each for each in self._heard.values() if self._live.find_job(each.of) is None]:
                 del self._heard[heard.of]
                 self._add(heard)
+            for lost in self._unstored[:-MOST_UNSTORED]:
+                lost.heard.hub.release(lost.heard)
             del self._unstored[:-MOST_UNSTORED]
             while self._unstored:
                 try:
@@ -139,7 +143,9 @@ class LateOutputs:
         updates = self._live.displays.updates(heard.generation, shown.updates)
         if shown.outputs or updates:
             row = self._row(heard, msgspec.structs.replace(make_stored_outcome(shown), updates=updates))
-            self._unstored.append(_Unstored(heard.of, row, shown.displays, heard.hub))
+            self._unstored.append(_Unstored(heard, row, shown.displays, heard.hub.position))
+        else:
+            heard.hub.release(heard)
 
     async def close(self) -> None:
         """Write down the rest; the session has ended, or another process goes on with it."""
@@ -154,7 +160,7 @@ class LateOutputs:
         """A message of a kernel's; called by the hub for each."""
         if channel != "iopub" or message.msg_type not in OUTPUTS:
             return
-        of = hub.runs.late_of(message)
+        of = hub.runs.late_of(message, hub.position)
         if of is None:
             return
         heard = self._of(of, hub)
@@ -165,7 +171,7 @@ class LateOutputs:
         self._tell(of, events)
 
     def _skip(self, hub: Hub, parent_id: str, size_bytes: int) -> None:
-        of = hub.runs.late_of_skipped(parent_id)
+        of = hub.runs.late_of_skipped(parent_id, hub.position)
         if of is not None:
             self._tell(of, self._of(of, hub).collector.skip(size_bytes))
 
@@ -175,6 +181,7 @@ class LateOutputs:
         if heard is None:
             of = of if len(self._heard) < MOST_SOURCES else ""
             heard = self._heard.setdefault(of, _Heard(of, now, self._live.sandbox.generation, hub))
+            hub.hold(heard)
         if now - self._last_heard > LONGEST_SECONDS:
             self._pause = QUIET_SECONDS
         heard.last = self._last_heard = now
@@ -200,8 +207,6 @@ class LateOutputs:
         self._background.spawn(self.flush(), f"late output of {self._live.id}")
 
     def _row(self, heard: _Heard, outcome: StoredOutcome) -> ExecutionRow:
-        # All that came is durable with this one, unless others wait to be, or what runs has had a part of it.
-        last = not self._heard and not self._unstored and not heard.hub.runs.under_way
         return ExecutionRow(
             id=str(uuid.uuid4()),
             session_id=self._live.id,
@@ -218,12 +223,16 @@ class LateOutputs:
             outcome=outcome,
             started=heard.first,
             ended=heard.last,
-            stream=heard.hub.stream if last else None,
-            heard=heard.hub.position if last else None,
         )
 
     async def _store(self, unstored: _Unstored) -> None:
-        of, row = unstored.of, unstored.row
+        heard, row, hub = unstored.heard, unstored.row, unstored.heard.hub
+        of = heard.of
+        if hub.stream:
+            said = Said("", "", unstored.number, of)
+            row = msgspec.structs.replace(
+                row, stream=hub.stream, heard=hub.durable_with(unstored.number, heard), said=said
+            )
         most = self._settings.stored_text_bytes
         row = await asyncio.to_thread(self._redaction.row, row) if self._redaction.wanted else row
 
@@ -235,8 +244,9 @@ class LateOutputs:
                 executions.set_outcome(connection, of, with_late(origin.outcome, row.outcome, most))
 
         await self._database.run(store)
+        hub.release(heard)
         if row.heard is not None:
-            unstored.hub.settle(row.heard)
+            hub.settle(row.heard)
         self._live.displays.add(row, unstored.displays)
         self._finished.update(row.session_id, row.outcome.updates if row.outcome else (), told=of)
         job = self._finished.find(row.session_id, of)

@@ -32,6 +32,7 @@ from kernel_gateway.services.sessions.workspace_restore import WorkspaceRestore,
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage.sessions import SessionRow
 from kernels.errors import Death, KernelDied, KernelsError
+from kernels.execution.runs import Durable
 from kernels.sandbox import SandboxInfo, SandboxRuntime, SandboxSpec
 from kernels.sandboxed.kernel_events import KernelConnected, KernelEvent, KernelReplaced, SandboxLost
 from kernels.sandboxed.kernel_launcher import KernelLauncher
@@ -214,7 +215,7 @@ class SessionSandbox:
         """There is no sandbox any more: the next `ready()` launches one of the next generation."""
         self._death, self._left_over = death, True
 
-    async def adopt(self, info: SandboxInfo, heard: Mapping[str, int]) -> None:
+    async def adopt(self, info: SandboxInfo, heard: Mapping[str, Durable]) -> None:
         """Take up the sandbox that the process before a restart left running; raises KernelsError, OSError.
 
         `heard` says how far what its kernels said is durable. What came since waits for who takes up what runs.

@@ -353,7 +353,8 @@ class Worker:
         if ours.death is not None:
             ours.death.detail = self._explain(ours.death.detail)
         if outcome.stream:
-            job.row = replace(job.row, stream=outcome.stream, heard=outcome.heard)
+            heard, said = kernel.durable_with(outcome, job.row.id), executions.Said(*outcome.request, outcome.heard)
+            job.row = replace(job.row, stream=outcome.stream, heard=heard, said=said)
         await self.finish(
             job,
             outcome.status,

@@ -14,9 +14,11 @@ depends_on = None
 def upgrade() -> None:
     op.add_column("executions", sa.Column("stream", sa.String(), nullable=True))
     op.add_column("executions", sa.Column("heard", sa.BigInteger(), nullable=True))
+    op.add_column("executions", sa.Column("said", sa.LargeBinary(), nullable=True))
 
 
 def downgrade() -> None:
     with op.batch_alter_table("executions") as executions:
+        executions.drop_column("said")
         executions.drop_column("heard")
         executions.drop_column("stream")

@@ -204,3 +204,36 @@ def test_input_is_answered_after_a_kill(service: RunningService) -> None:
             assert text_of(messages) == "hello Ada\n"
             assert reply_of(messages)["content"]["status"] == "ok"
             assert result_of(client.run("name")) == "'Ada'"
+
+
+THREAD = """
+import threading, time
+def show():
+    for i in range(60):
+        print(i, flush=True)
+        time.sleep(0.1)
+threading.Thread(target=show).start()
+"""
+
+
+def late_text(session: LiveSession, execution: Any) -> str:
+    late = session.rest.get(f"{session.path}/executions/{execution['id']}")["late"]
+    return "".join(output["text"] for output in late)
+
+
+def test_late_output_that_was_not_stored_when_another_cell_ended_outlives_a_kill_of_the_service(
+    service: RunningService,
+) -> None:
+    with Rest(service) as rest:
+        session = rest.session()
+        thread = session.run(THREAD)
+        eventually(lambda: late_text(session, thread).count("\n") > 10)
+        session.run("1")
+    service.kill()
+    service.start()
+    with Rest(service) as rest:
+        session = again(rest, session)
+        eventually(lambda: late_text(session, thread).endswith("59\n"))
+        assert thread["stdout"] + late_text(session, thread) == "".join(f"{i}\n" for i in range(60))
+        cells = rest.get(f"{session.path}/notebook")["cells"]
+        assert not [cell for cell in cells if "no known cell" in "".join(cell["source"])]

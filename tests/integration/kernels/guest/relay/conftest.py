@@ -14,6 +14,7 @@ import trustme
 
 from kernels.execution.execution import Event, Outcome, OutputCaps, execute
 from kernels.execution.hub import Hub
+from kernels.execution.runs import Durable
 from kernels.guest.relay.channels import reach_ipc
 from kernels.guest.relay.kernels import open_unnamed
 from kernels.guest.relay.relay import Relay
@@ -71,7 +72,7 @@ class Guest:
 
     async def come(self, heard: int | None = None) -> Hub:
         """A gateway; with `heard` one that takes up what another left."""
-        known = {} if heard is None else {self.hubs[-1].stream: heard}
+        known = {} if heard is None else {self.hubs[-1].stream: Durable(heard)}
         hub = Hub(self.connection, heard=known)
         self.hubs.append(hub)
         await hub.open(120)
