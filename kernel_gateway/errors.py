@@ -228,6 +228,9 @@ class SessionLimit(LimitReached):
     """Too many live sessions."""
 
     code = "session_limit"
+    removal_helps = False
+    """Only sandboxes of ended sessions are in the way: of `removal_of`, a principal's id, or of anybody."""
+    removal_of: str | None = None
 
 
 class QueueFull(LimitReached):

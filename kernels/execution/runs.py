@@ -50,7 +50,8 @@ class Runs:
         for each in past:
             if each.msg_id:
                 self._executions[each.msg_id, each.session] = each.execution_id
-            self._durable[each.execution_id] = max(each.number, self._durable.get(each.execution_id, 0))
+            if each.number:
+                self._durable[each.execution_id] = max(each.number, self._durable.get(each.execution_id, 0))
 
     def begin(self, msg_id: str, session: str, execution_id: str) -> None:
         """This request runs for that execution; what it shows is its own until `end`."""
@@ -76,7 +77,7 @@ class Runs:
     def late_of(self, message: Message, number: int) -> str | None:
         """The execution whose late output a published message is, empty when unknown; None when it is none.
 
-        None too when it is on record already: `number` is where in the stream it ended.
+        None too when it is on record already: `number` is where in the stream it ended, 0 without a relay.
         """
         if message.msg_type not in OUTPUTS:
             return None
@@ -95,4 +96,4 @@ class Runs:
         return self._unless_durable(next(found, ""), number)
 
     def _unless_durable(self, execution_id: str, number: int) -> str | None:
-        return execution_id if number > self._durable.get(execution_id, 0) else None
+        return execution_id if number > self._durable.get(execution_id, -1) else None

@@ -10,7 +10,6 @@ reads its mark back, so that of two that claim at once the later writer has the 
 from __future__ import annotations
 
 import contextlib
-import copy
 import io
 import itertools
 import threading
@@ -37,8 +36,6 @@ SETTLE_SECONDS = 3.0
 """How long a first claim waits before it reads its mark back."""
 SLOW_SECONDS = 4.0
 """A mark that was read longer ago is not written upon: with the write's own deadline it is there before others may."""
-FAILED_SECONDS = 2.0
-"""For how long one failed renewal answers all writers."""
 WAIT_SECONDS = 30.0
 """How long a writer waits for a renewal under way."""
 DELETE_BATCH = 1000
@@ -72,7 +69,9 @@ class ClaimedStore:
         self._held = False
         self._released = False
         self._renewing = threading.Lock()
-        self._failure: tuple[float, Exception] | None = None
+        self._failure: Exception | None = None
+        self._failures = 0
+        """How many renewals have failed: one failure answers all who waited for that renewal."""
 
     @property
     def description(self) -> str:
@@ -137,11 +136,13 @@ class ClaimedStore:
     def _require(self) -> None:
         if _now() < self._own_until:
             return
-        self._raise_failure()
+        failures = self._failures
         with self._turn():
-            if _now() >= self._own_until:  # another thread may just have renewed it
-                self._raise_failure()  # or have failed to
-                self._try_renewing()
+            if _now() < self._own_until:  # another thread has just renewed it
+                return
+            if self._failure is not None and self._failures != failures:  # or failed to, while this one waited
+                raise self._failure.with_traceback(None)
+            self._try_renewing()
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
@@ -152,21 +153,15 @@ class ClaimedStore:
         finally:
             self._renewing.release()
 
-    def _raise_failure(self) -> None:
-        """What the last renewal has failed with, if that was a moment ago: each thread gets a copy of its own."""
-        failure = self._failure
-        if failure is not None and _now() < failure[0] + FAILED_SECONDS:
-            raise copy.copy(failure[1])
-
     def _try_renewing(self) -> None:
         if self._released:
             raise StoreUnavailable(f"{self.description} was let go: this service has ended")
         try:
             self._renew()
         except Exception as error:
-            self._failure = _now(), error.with_traceback(None)
+            self._failure = error.with_traceback(None)
+            self._failures += 1
             raise
-        self._failure = None
 
     def _renew(self) -> None:
         began = _now()

@@ -18,12 +18,6 @@ MEGABYTE: Final = 1 << 20
 T = TypeVar("T")
 
 
-class PlaceLeft(SessionLimit):
-    """Only sandboxes of ended sessions are in the way: those of `principal_id`, or of anybody where it is None."""
-
-    principal_id: str | None = None
-
-
 async def wait_for_place(take: Callable[[], Awaitable[T]], dead: DeadSandboxes, seconds: float) -> T:
     """What `take` gives, which raises SessionLimit; a place that a session has just left is waited for.
 
@@ -33,16 +27,16 @@ async def wait_for_place(take: Callable[[], Awaitable[T]], dead: DeadSandboxes, 
     while True:
         try:
             return await take()
-        except PlaceLeft as error:
+        except SessionLimit as error:
             left = give_up - time.monotonic()
-            if left <= 0 or not await dead.wait_for_one(error.principal_id, left):
+            if not error.removal_helps or left <= 0 or not await dead.wait_for_one(error.removal_of, left):
                 raise
 
 
 def require_place(connection: Connection, settings: Settings, principal_id: str, dead: DeadSandboxes) -> None:
     """For one more session with a sandbox; those of ended sessions count too.
 
-    Raises SessionLimit, PlaceLeft where a removal under way makes the difference, Unauthorized.
+    Raises SessionLimit, which says whether a removal under way makes the difference, and Unauthorized.
     """
     most = settings.live_sessions
     disabled, quota = principals.standing(connection, principal_id)
@@ -58,11 +52,15 @@ def require_place(connection: Connection, settings: Settings, principal_id: str,
     if own < most and own_live >= own:
         raise SessionLimit(own_taken, retry_after_seconds=RETRY_SECONDS)
     if own < most and own_live + dead.count(principal_id) >= own:
-        left = PlaceLeft(own_taken, retry_after_seconds=RETRY_SECONDS)
-        left.principal_id = principal_id
-        raise left
+        raise _until_removed(own_taken, principal_id)
     if live + dead.count() >= most:
-        raise PlaceLeft(all_taken, retry_after_seconds=RETRY_SECONDS)
+        raise _until_removed(all_taken, None)
+
+
+def _until_removed(message: str, principal_id: str | None) -> SessionLimit:
+    error = SessionLimit(message, retry_after_seconds=RETRY_SECONDS)
+    error.removal_helps, error.removal_of = True, principal_id
+    return error
 
 
 def require_hibernated_place(connection: Connection, settings: Settings, principal_id: str, size: int) -> None:

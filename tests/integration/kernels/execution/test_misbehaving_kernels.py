@@ -66,7 +66,7 @@ def test_an_end_that_is_forged_whole_leaves_what_comes_after_it_for_others(start
 
         def deliver(channel: str, message: Message) -> None:
             if channel == "iopub" and message.msg_type == "stream":
-                late.append((runner.hub.runs.late_of(message), message.content["text"]))
+                late.append((runner.hub.runs.late_of(message, runner.hub.position), message.content["text"]))
 
         runner.hub.subscribe(deliver)
         assert (await runner.run("fault", execution_id="the first")).stdout == ""

@@ -97,7 +97,7 @@ def test_what_comes_after_the_end_names_the_execution_that_began_it(start: Calla
         late: dict[str, str] = {}
 
         def deliver(channel: str, message: Message) -> None:
-            whose = runner.hub.runs.late_of(message) if channel == "iopub" else None
+            whose = runner.hub.runs.late_of(message, runner.hub.position) if channel == "iopub" else None
             if whose is not None:
                 late[whose] = late.get(whose, "") + str(message.content.get("text") or message.content["data"])
 

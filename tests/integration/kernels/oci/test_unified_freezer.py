@@ -11,6 +11,7 @@ import select
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -89,7 +90,10 @@ def test_processes_of_a_real_group_stand_still_and_go_on(group: tuple[Cgroups, P
         wanted = threading.Event()
         wanted.set()
         assert memory.page_out("a", wanted).moved_bytes == 0
-        assert "frozen 0" in (place / "cgroup.events").read_text()
+        give_up = time.monotonic() + 60
+        while "frozen 0" not in (place / "cgroup.events").read_text():  # said once a process of it has woken up
+            assert time.monotonic() < give_up
+            time.sleep(0.01)
         assert _ask(program) == before
         assert len(before) == 2 * hashlib.sha256().digest_size + 1
 

@@ -23,6 +23,13 @@ def test_what_comes_again_is_late_output_of_its_execution_only_past_what_is_on_r
     assert runs.late_of(printed("1", "another's"), 21) == ""
 
 
+def test_without_a_relay_nothing_comes_again() -> None:
+    runs = Runs()
+    runs.remember([PastRun("a", "1", "s", 0)])
+    assert [runs.late_of(printed(each), 0) for each in ("1", "2")] == ["a", ""]
+    assert runs.late_of_skipped("1", 0) == "a"
+
+
 def test_output_of_what_runs_is_not_late() -> None:
     runs = Runs()
     runs.begin("1", "s", "a")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import os
 import shutil
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, cast
 
 import msgspec
 import pytest
@@ -22,7 +23,6 @@ from workspace_sync.stores import claimed
 from workspace_sync.stores.claim_files import MOST_USED_STORES, UsedStores, keep_service_id
 from workspace_sync.stores.claimed import (
     DELETE_BATCH,
-    FAILED_SECONDS,
     KEY,
     LEASE_SECONDS,
     OWN_SECONDS,
@@ -53,10 +53,6 @@ class Host:
         mark = self.root / KEY
         written = mark.stat().st_mtime - seconds
         os.utime(mark, (written, written))
-
-    def pass_on(self, seconds: float) -> None:
-        """For the services alone, as while there is no mark."""
-        self._now += seconds
 
     def names(self) -> set[str]:
         return {each.name for each in self.root.iterdir() if each.name != ".incoming"}
@@ -180,7 +176,6 @@ def test_an_empty_directory_in_place_of_the_store_is_not_the_store(host: Host, r
         write(first)
     if restarted:  # as the message says
         (host.directory / "first" / "used").unlink()
-        host.pass_on(FAILED_SECONDS)
         write(first)
 
 
@@ -289,6 +284,22 @@ class Away(LocalStore):
         raise StoreUnavailable("it does not answer")
 
 
+class WatchedLock:
+    """Says when eight have come, the one that has it among them."""
+
+    def __init__(self) -> None:
+        self._lock, self._came = threading.Lock(), itertools.count(1)
+        self.eight_came = threading.Event()
+
+    def acquire(self, timeout: float) -> bool:
+        if next(self._came) == 8:
+            self.eight_came.set()
+        return self._lock.acquire(timeout=timeout)
+
+    def release(self) -> None:
+        self._lock.release()
+
+
 def test_one_failed_renewal_answers_all_who_waited(host: Host) -> None:
     behind = Away(str(host.root))
     store = ClaimedStore(behind, "id", "first", UsedStores(host.directory / "used"))
@@ -298,13 +309,15 @@ def test_one_failed_renewal_answers_all_who_waited(host: Host) -> None:
             write(store)
         return str(caught.value)
 
+    lock = WatchedLock()
+    cast("Any", store)._renewing = lock
     with ThreadPoolExecutor(8) as pool:
         told = pool.map(try_to_write, range(8))
+        assert lock.eight_came.wait(60)
         behind.away.set()
         assert set(told) == {"it does not answer"}
     assert behind.asked == 1
-    host.pass_on(FAILED_SECONDS)
-    try_to_write(0)
+    try_to_write(0)  # who comes later finds out for itself
     assert behind.asked == 2
 
 
@@ -339,7 +352,6 @@ def test_of_two_that_claim_at_once_the_later_writer_has_the_store(
     else:
         with pytest.raises(StoreUnusable, match="second, which has claimed it at the same moment"):
             store.renew()
-        host.pass_on(FAILED_SECONDS)
         with pytest.raises(StoreUnusable, match="in use by another service, second"):
             write(store)
 
