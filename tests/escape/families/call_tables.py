@@ -29,8 +29,8 @@ FAMILY = Family(
             CALL.format(code="53b81a000000bb10000000b901000000cd805bc3"),
             {"runc": "SIGSYS", "runsc": "said: -22"},
         ),
-        # push rbp; mov eax, 20; mov rbp, rsp; sysenter: no instruction of 64-bit code, or the 32-bit table's. Where Linux
-        # finds no sixth argument it goes back to the 32-bit entry, which a 64-bit process does not have.
+        # push rbp; mov eax, 20; mov rbp, rsp; sysenter: no instruction of 64-bit code, or the 32-bit table's.
+        # Where Linux finds no sixth argument it goes back to the 32-bit entry, which a 64-bit process does not have.
         Attempt(
             "enter by sysenter",
             "try:\n"
