@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, PoolProxiedConnection, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import DBAPIError
 
@@ -174,11 +174,14 @@ def _sqlite_engine(url: str) -> Engine:
         ):
             connection.execute(f"PRAGMA {pragma}")
 
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-
+    # Not by an event of the engine's: with one, each statement asks whether anybody listens, a tenth of its time.
+    engine.dialect.do_begin = _begin_immediately  # type: ignore[assignment, method-assign]
     return engine
+
+
+def _begin_immediately(connection: PoolProxiedConnection) -> None:
+    """Called by the engine as a transaction begins: what it has read must not change until it writes."""
+    connection.cursor().execute("BEGIN IMMEDIATE")
 
 
 def _close_to_others(path: Path) -> None:

@@ -30,12 +30,24 @@ ANSWER_SECONDS: Final = 10.0
 
 
 class MemoryKills:
-    """The count when the kernel was last known to live; `usage` reads it and raises `KernelsError`."""
+    """The count when the kernel was last known to live; `usage` reads it and raises `KernelsError`.
 
-    def __init__(self, usage: Callable[[], Awaitable[SandboxUsage]], *, answer_seconds: float = ANSWER_SECONDS) -> None:
+    `crossings` says how often memory has come near its limit, before which nothing is killed; None where nobody knows.
+    """
+
+    def __init__(
+        self,
+        usage: Callable[[], Awaitable[SandboxUsage]],
+        crossings: Callable[[], int | None] = lambda: None,
+        *,
+        answer_seconds: float = ANSWER_SECONDS,
+    ) -> None:
         self._usage = usage
+        self._crossings = crossings
         self._answer_seconds = answer_seconds
         self._counted = 0
+        self._counted_at: int | None = None
+        """After how many crossings."""
         self._read_at = float("-inf")
         self._reading: asyncio.Task[None] | None = None
 
@@ -45,8 +57,11 @@ class MemoryKills:
             self._counted = (await self._measure()).oom_kills
 
     def note_life(self) -> None:
-        """The kernel lives now. Reads in a task of its own, and not again so soon."""
+        """The kernel lives now. Reads in a task of its own, not again so soon, and not while memory stays far away."""
         if time.monotonic() - self._read_at < PAUSE_SECONDS:
+            return
+        crossings = self._crossings()
+        if crossings is not None and crossings == self._counted_at:
             return
         if self._reading is None or self._reading.done():
             self._read_at = time.monotonic()
@@ -76,11 +91,11 @@ class MemoryKills:
             raise DeadlineExceeded(f"the sandbox's memory was not told within {self._answer_seconds:g} s") from None
 
     async def _read(self) -> None:
-        began = time.monotonic()
+        began, crossings = time.monotonic(), self._crossings()
         with contextlib.suppress(KernelsError):
             counted = (await self._measure()).oom_kills
             if time.monotonic() - began < FRESH_SECONDS:
-                self._counted = counted
+                self._counted, self._counted_at = counted, crossings
 
 
 async def kernel_death(gone: KernelExit, kills: MemoryKills) -> Death:

@@ -13,6 +13,7 @@ import logging
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from select import POLLIN, poll
 from typing import Final, TypeAlias
 
 from kernels.cancelling import cancel_all
@@ -54,6 +55,7 @@ class MemoryWatch:
         """Whether the pages of files alone are past it, or were: events come for them, and none for the rest."""
         self._again = False
         """Whether there was an event during a look."""
+        self._crossings = 0
         self._looked = float("-inf")
         self._timer: asyncio.TimerHandle | None = None
         self._looking: asyncio.Task[None] | None = None
@@ -74,6 +76,15 @@ class MemoryWatch:
             return
         self._event = event
         self._listen()
+
+    @property
+    def crossings(self) -> int | None:
+        """How often memory is known to have passed a share; None where it may have done so unseen."""
+        if self._event is None or self._near or self._hidden:
+            return None
+        unread = poll()
+        unread.register(self._event, POLLIN)
+        return None if unread.poll(0) else self._crossings
 
     def begin(self, on_use: OnUse) -> None:
         """Code runs from now. `on_use` gets each look, and whether it is of what there was when this code began."""
@@ -131,6 +142,7 @@ class MemoryWatch:
         except OSError:
             self._stop_events()
         self._near = True
+        self._crossings += 1
         if self._on_use is None:
             return
         if self._looking is not None:

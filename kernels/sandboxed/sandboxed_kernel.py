@@ -89,8 +89,8 @@ class SandboxedKernel:
         self._generation = 0
         self._gone: Death | None = None
         self._closing = False
-        self._kills = MemoryKills(self.usage)
         self.memory = MemoryWatch(runtime, info.sandbox_id)
+        self._kills = MemoryKills(self.usage, lambda: self.memory.crossings)
         self._replacing = asyncio.Lock()
         self._burying: asyncio.Task[None] | None = None  # the end of the kernel that had the code last
         self._tasks: set[asyncio.Task[None]] = set()

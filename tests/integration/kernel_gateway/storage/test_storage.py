@@ -272,6 +272,31 @@ def test_queries_that_wait_together_share_a_transaction(tmp_path: Path) -> None:
     on_database(tmp_path, check)
 
 
+def test_nobody_else_writes_between_what_a_transaction_reads_and_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kernel_gateway.storage.database.BUSY_SECONDS", 0)
+
+    def read(connection: Connection) -> None:
+        connection.exec_driver_sql("SELECT 1")
+        with (
+            contextlib.closing(sqlite3.connect(tmp_path / "data" / "sandcell.db", timeout=0)) as other,
+            pytest.raises(sqlite3.OperationalError, match="locked"),
+        ):
+            other.execute("BEGIN IMMEDIATE")
+
+    async def test(database: Database) -> None:
+        await database.run(read)
+        with contextlib.closing(sqlite3.connect(tmp_path / "data" / "sandcell.db", timeout=0)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(errors.DatabaseUnavailable, match="locked"):
+                await database.run(read)
+            other.rollback()
+        await database.run(read)
+
+    on_database(tmp_path, test)
+
+
 def test_a_query_that_fails_harms_none_that_shares_its_transaction(tmp_path: Path) -> None:
     async def check(database: Database) -> None:
         def add(name: str, connection: Connection) -> None:

@@ -9,6 +9,7 @@ import pytest
 from kernels.errors import DeadlineExceeded, SandboxGone
 from kernels.guest_client.client import KernelExit
 from kernels.sandbox import SandboxUsage
+from kernels.sandboxed import deaths
 from kernels.sandboxed.deaths import MemoryKills, kernel_death, sandbox_death
 
 KILLED = KernelExit(generation=1, exit_code=None, signal="SIGKILL")
@@ -52,6 +53,34 @@ def test_a_reading_that_heeds_no_cancellation_holds_up_no_death() -> None:
         await asyncio.sleep(0)
         assert (await kernel_death(KILLED, kills)).cause == "signal"
         released.set()
+        await kills.aclose()
+
+    asyncio.run(scenario())
+
+
+def test_kills_are_counted_again_once_memory_may_have_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deaths, "PAUSE_SECONDS", 0)
+
+    async def scenario() -> None:
+        crossings: int | None = None
+        readings = 0
+
+        async def read() -> SandboxUsage:
+            nonlocal readings
+            readings += 1
+            return SandboxUsage(1, 1, 100, 0.0, 1, 0, 0, readings)
+
+        async def live() -> int:
+            kills.note_life()
+            await asyncio.sleep(0.01)
+            return readings
+
+        kills = MemoryKills(read, lambda: crossings)
+        assert [await live(), await live()] == [1, 2], "nobody knows whether it may have"
+        crossings = 0
+        assert [await live(), await live()] == [3, 3]
+        crossings = 1
+        assert [await live(), await live()] == [4, 4]
         await kills.aclose()
 
     asyncio.run(scenario())

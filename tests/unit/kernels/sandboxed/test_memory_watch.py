@@ -170,3 +170,25 @@ def test_events_without_end_are_not_read_without_end(monkeypatch: pytest.MonkeyP
             await signal_and_wait(1)
 
     on_watch(test, event=True)
+
+
+def test_what_passed_a_share_is_known_before_it_is_looked_at() -> None:
+    async def test(memory: CountedMemory, watch: MemoryWatch) -> None:
+        before = watch.crossings
+        assert before is not None
+        watch.begin(lambda _usage, _began: None)
+        assert watch.crossings == before
+        memory.signal()
+        assert watch.crossings is None, "nobody has read it yet"
+        await look(memory)
+        await asyncio.sleep(0)
+        assert watch.crossings == before + 1, "it was far away again at the look"
+
+    on_watch(test, event=True)
+
+
+def test_where_no_event_comes_nothing_is_known() -> None:
+    async def test(_memory: CountedMemory, watch: MemoryWatch) -> None:
+        assert watch.crossings is None
+
+    on_watch(test, event=False)
