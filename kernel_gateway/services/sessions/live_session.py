@@ -25,6 +25,7 @@ from kernel_gateway.storage.sessions import Record, SessionRow
 from kernels.execution.contexts import RunContext
 from kernels.execution.hub import Hub
 from kernels.languages import PYTHON
+from kernels.sandbox import SandboxInfo
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
 from sandcell.models.sessions import Ended as SessionEnded
 from sandcell.models.sessions import Memory, Session
@@ -63,8 +64,8 @@ class LiveSession:
 
     snapshot: HibernationRow | None = None
     """What the store has of its variables for its next kernel: while it is hibernated, and until one has them."""
-    snapshot_laid: SandboxedKernel | None = None
-    """The kernel whose sandbox holds that already."""
+    snapshot_laid: SandboxInfo | None = None
+    """The sandbox that holds that already."""
     hibernating: asyncio.Task[None] | None = None
     paused = False
     hibernate_seconds: int | None = None
