@@ -1,6 +1,7 @@
-"""Hibernated sessions with 100 MB of frames: how long the first code takes that wakes one, and what each has on disk.
+"""Hibernated sessions with frames: how long the first code takes that wakes one, with a warm pool and without.
 
-Beside it: the start of a session with its first `pass`, and what of the time is the import of pandas.
+Beside it: what each has on disk, the time of hibernating, the start of a session with its first `pass`, and what of the
+time is the import of pandas.
 """
 
 from __future__ import annotations
@@ -13,41 +14,80 @@ import httpx
 
 from tests.running_service import RunningService
 
-CODE = "import numpy, pandas\nframe = pandas.DataFrame({str(n): numpy.random.rand(1_250_000) for n in range(10)})"
-CHECK = "assert frame.shape == (1_250_000, 10)"
+TABLE = """
+[plain]
+image = "python"
+memory_mb = 8000
+storage_mb = 5000
+keep_variables_mb = 1500
+
+[pooled]
+image = "python"
+memory_mb = 8000
+storage_mb = 5000
+keep_variables_mb = 1500
+warm = 2
+"""
+CODE = "import numpy, pandas\nframe = pandas.DataFrame({{str(n): numpy.random.rand({0} * 12_500) for n in range(10)}})"
+CHECK = "assert frame.shape == ({0} * 12_500, 10)"
+SIZES_MB = (10, 100, 1000)
 MOST_SECONDS = 1.0
+POOL_SECONDS = 300.0
 
 
 def run(service: RunningService, environments_dir: Path, *, rounds: int = 5) -> str:
+    file = service.data_dir / "environments.toml"
+    file.write_text(TABLE)
+    service.stop()
+    service.start(environments_file=file)
     headers = {"Authorization": f"Bearer {service.token}"}
+    told = []
     with httpx.Client(base_url=service.url, headers=headers, timeout=300) as http:
-        found = [_measure(service, http) for _ in range(rounds)]
-    start, imports, down, wake, size = (statistics.median(column) for column in zip(*found, strict=True))
-    return (
-        f"wake with 100 MB of frames {wake * 1e3:.0f} ms (at most {MOST_SECONDS * 1e3:.0f}),"
-        f" hibernate {down * 1e3:.0f} ms;"
-        f" a start {start * 1e3:.0f} ms, the import of pandas {imports * 1e3:.0f} ms;"
-        f" {size / 1e6:.1f} MB each, {1e9 / size:.1f} sessions per GB of disk"
-    )
+        for size_mb in SIZES_MB:
+            for environment in ("pooled", "plain"):
+                count = rounds if size_mb < SIZES_MB[-1] else min(rounds, 2)
+                found = [_measure(service, http, environment, size_mb) for _ in range(count)]
+                start, imports, down, wake, size = (statistics.median(column) for column in zip(*found, strict=True))
+                told.append(
+                    f"{size_mb:,} MB, {environment}: wake {wake * 1e3:.0f} ms, hibernate {down * 1e3:.0f} ms,"
+                    f" start {start * 1e3:.0f} ms, import of pandas {imports * 1e3:.0f} ms, {size / 1e6:.1f} MB each,"
+                    f" {1e9 / size:.1f} sessions per GB of disk"
+                )
+    return f"with frames (a wake of 100 MB: at most {MOST_SECONDS * 1e3:.0f} ms); " + "; ".join(told)
 
 
-def _measure(service: RunningService, http: httpx.Client) -> tuple[float, float, float, float, float]:
+def _measure(
+    service: RunningService, http: httpx.Client, environment: str, size_mb: int
+) -> tuple[float, float, float, float, float]:
     """Seconds of a start, of the import, of hibernating, of the code that wakes it, and bytes on disk."""
+    _await_pool(http)
     began = time.perf_counter()
-    session = str(http.post("/v1/sessions", json={}).raise_for_status().json()["id"])
+    session = str(http.post("/v1/sessions", json={"environment": environment}).raise_for_status().json()["id"])
     _run(http, session, "pass")
     start = time.perf_counter() - began
     imports = _run(http, session, "import pandas")
-    _run(http, session, CODE)
+    _run(http, session, CODE.format(size_mb))
     began = time.perf_counter()
     http.post(f"/v1/sessions/{session}/hibernate").raise_for_status()
     down = time.perf_counter() - began
     places = (service.data_dir / "store" / "variables" / session, service.data_dir / "sandboxes" / session)
     files = [each for place in places for each in place.rglob("*") if each.is_file()]
     size = sum(each.stat().st_blocks * 512 for each in files)
-    wake = _run(http, session, CHECK)
+    _await_pool(http)
+    wake = _run(http, session, CHECK.format(size_mb))
     http.delete(f"/v1/sessions/{session}").raise_for_status()
     return start, imports, down, wake, float(size)
+
+
+def _await_pool(http: httpx.Client) -> None:
+    """Nothing is being started."""
+    until = time.monotonic() + POOL_SECONDS
+    while time.monotonic() < until:
+        pool = http.get("/v1/environments/pooled").raise_for_status().json()["pool"]
+        if pool is not None and pool["ready"] >= pool["target"] and not pool["starting"]:
+            return
+        time.sleep(0.1)
+    raise RuntimeError("the pool is not filled")
 
 
 def _run(http: httpx.Client, session: str, code: str) -> float:

@@ -132,6 +132,8 @@ class Adoption:
                 return None
         except (KernelsError, OSError) as error:
             log.warning("sandbox_not_adopted", session=live.id, error=str(error))
+            if live.hibernated:
+                live.sandbox.leave_behind()
             cause = error.death.cause if isinstance(error, KernelDied) else "sandbox"
             return Death(cause, f"the service started again and could not take up the sandbox: {error}")
 

@@ -98,6 +98,7 @@ class Services(Foundation):
         self.first_token: str | None = None
         self._build_workspaces()
         self._build_removals()
+        self._build_hibernation()
         self._build_session_builder()
         self._build_sessions()
         self._build_executions()
@@ -216,13 +217,25 @@ class Services(Foundation):
             registry=self.registry,
         )
 
-    def _build_session_builder(self) -> None:
-        """What puts one live session together."""
+    def _build_hibernation(self) -> None:
+        """Sessions without a sandbox until their next use."""
         snapshots = Snapshots(self.mirrors, self.settings.state_path / "snapshots", self._disk_room.require)
         self.waking = Waking(
-            self.settings, self.clock, self.database, snapshots, self.record, self.background, self.dead_sandboxes
+            settings=self.settings,
+            clock=self.clock,
+            database=self.database,
+            snapshots=snapshots,
+            record=self.record,
+            background=self.background,
+            dead_sandboxes=self.dead_sandboxes,
+            runtime=self.runtime,
+            environments=self.environments,
+            pools=self.pools,
         )
-        self.hibernation = Hibernation(self.waking, self.environments, self.readiness, self.registry)
+        self.hibernation = Hibernation(self.waking, self.readiness, self.registry)
+
+    def _build_session_builder(self) -> None:
+        """What puts one live session together."""
         sandboxes = SandboxBuilder(
             settings=self.settings,
             runtime=self.runtime,

@@ -15,6 +15,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from kernels.cancelling import cancel_all
@@ -100,6 +101,12 @@ class Hub:
     def generation(self) -> int:
         """Which of its sandbox's kernels this is."""
         return self._connection.generation
+
+    def renumber(self, generation: int) -> None:
+        """The guest counts this kernel as of another generation from now on; nothing has run in it."""
+        self._connection = replace(self._connection, generation=generation)
+        if self._relay is not None:
+            self._relay.kernel = self._connection
 
     @property
     def session(self) -> str:

@@ -18,6 +18,8 @@ MOST_VARIABLES: Final = 1_000
 KEEP_SECONDS: Final = 2.0
 """After how long nothing more is begun to be kept; code that comes meanwhile waits for what has begun."""
 ANSWER_SECONDS: Final = 30.0
+PREPARE_SECONDS: Final = 10.0
+"""How long a new kernel waits to be told what it is to restore, and after which nothing more is imported for it."""
 RESTORE_SECONDS: Final = 50.0
 """After how long nothing more is begun to be restored."""
 RESTORED_SECONDS: Final = 60.0
@@ -87,6 +89,12 @@ async def keep(
     stamp = {"generation": hub.generation, "executions": executions, "at": at}
     content = {"do": "keep", "bytes": most_bytes, "seconds": seconds, "stamp": stamp}
     return (await _ask(hub, content, seconds - KEEP_SECONDS + ANSWER_SECONDS, _Kept)).variables
+
+
+async def prepare(hub: Hub) -> None:
+    """Have a new kernel import what it is to restore while that is being laid into its sandbox; raises as `keep`."""
+    content = {"do": "prepare", "seconds": PREPARE_SECONDS}
+    await _ask(hub, content, PREPARE_SECONDS + ANSWER_SECONDS, _Kept)
 
 
 async def restore(hub: Hub, *, expected: int | None = None) -> Restoration:

@@ -90,6 +90,10 @@ class GuestClient:
             await self._json("POST", "/v1/kernel/start", body, deadline_seconds=START_SECONDS)
         )
 
+    async def renumber_kernel(self, generation: int) -> KernelStarted:
+        """Have the kernel that runs, in which no code has run, be of this later generation."""
+        return guest_answers.parse_start(await self._json("POST", "/v1/kernel/renumber", {"generation": generation}))
+
     async def start_deno(self) -> KernelStarted:
         """The kernel for JavaScript and TypeScript, started when none runs; it counts its own generations."""
         return guest_answers.parse_start(await self._json("POST", "/v1/deno/start", {}, deadline_seconds=START_SECONDS))

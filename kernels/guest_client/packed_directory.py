@@ -41,7 +41,8 @@ class PackedDirectory:
 async def list_packed(guest: GuestClient, directory: str, most_bytes: int) -> PackedDirectory:
     """The regular files of a directory, by its path from the sandbox's root; raises `SandboxFailed` for too many."""
     listed = await guest.list_files(directory, recursive=False, limit=MOST_FILES + 1, everywhere=True)
-    files = tuple(each for each in listed if each.kind == "file")
+    # The smallest first: who reads the directory as it is filled learns early what will be in it.
+    files = tuple(sorted((each for each in listed if each.kind == "file"), key=lambda each: each.size))
     size = sum(len(head(each.path, 0)) + each.size for each in files)
     if len(listed) > MOST_FILES or size > most_bytes:
         raise SandboxFailed(f"/{directory} holds more than may be kept: {len(listed):,} files, {size:,} bytes")

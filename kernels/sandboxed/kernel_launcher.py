@@ -76,12 +76,16 @@ class KernelLauncher:
         start_seconds: float | None,
     ) -> SandboxedKernel:
         opening = asyncio.create_task(open_kernel(self._runtime, info, self._limits, on_event, start_seconds))
+        preparing = asyncio.ensure_future(before_first_code(info))
         try:
-            await before_first_code(info)
-            return await opening
+            # What fails first is said at once: the other may wait for it.
+            done, _ = await asyncio.wait({opening, preparing}, return_when=asyncio.FIRST_EXCEPTION)
+            await asyncio.gather(*done)
+            return opening.result()
         except BaseException:
             opening.cancel()
-            done = await asyncio.gather(opening, return_exceptions=True)
-            if isinstance(done[0], SandboxedKernel):
-                await done[0].aclose()
+            preparing.cancel()
+            opened, _ = await asyncio.gather(opening, preparing, return_exceptions=True)
+            if isinstance(opened, SandboxedKernel):
+                await opened.aclose()
             raise

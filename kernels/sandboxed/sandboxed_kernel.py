@@ -326,6 +326,21 @@ class SandboxedKernel:
         await self._replace(self._hub, Death("restart", "its context was cleared on request; its globals are gone"))
         return self._generation
 
+    async def renumber(self, generation: int) -> None:
+        """Have the first kernel, in which no code has run, be of a later generation; raises KernelsError.
+
+        When it dies meanwhile that is raised too, and this sandbox is of no use.
+        """
+        async with self._replacing:
+            hub = self.hub
+            if hub is None:
+                raise SandboxFailed("the sandbox's kernel died while it waited for a session")
+            await self.guest.renumber_kernel(generation)
+            if self._exited or hub.error is not None:
+                raise SandboxFailed("the sandbox's kernel died as it got its session")
+            hub.renumber(generation)
+            self._generation = generation
+
     async def page_out(self, still_idle: Callable[[], bool] = lambda: True) -> PagedOut:
         """Stop the sandbox and move its memory to swap; its next use, of whatever kind, has it go on.
 

@@ -130,7 +130,8 @@ class RelayLink:
         self.began = 0
         """The number of the first frame of the message that was taken last."""
         self.welcome: Welcome | None = None
-        self._kernel = connection
+        self.kernel = connection
+        """Whose frames these are; asked for at each connection."""
         self._handlers = handlers
         self._pace = pace
         self._name = os.urandom(16).hex()
@@ -218,7 +219,7 @@ class RelayLink:
     async def _connect(self) -> Welcome:
         while True:
             try:
-                connection = await self._kernel.open_relay(
+                connection = await self.kernel.open_relay(
                     lambda: _Connection(self._take, self._connection_lost, self._pace)
                 )
                 break
@@ -226,8 +227,8 @@ class RelayLink:
                 raise
             except SandboxFailed:
                 await asyncio.sleep(POLL_SECONDS)
-        hello = {"version": frames.VERSION, "link": self._name, "kernel": self._kernel.relay}
-        hello["generation"] = self._kernel.generation
+        hello = {"version": frames.VERSION, "link": self._name, "kernel": self.kernel.relay}
+        hello["generation"] = self.kernel.generation
         connection.write(frames.encode(frames.HELLO, msgspec.json.encode(hello)))
         try:
             welcome = await connection.welcome

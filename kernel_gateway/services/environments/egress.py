@@ -173,10 +173,11 @@ class EgressGateway:
         self.runtime = environment.runtime or self._egress.settings.runtime
         self._policy = network_info(environment, self._egress.settings)
 
-    async def open(self, environment: Environment) -> None:
+    async def open(self, environment: Environment, sandbox_id: str) -> None:
         """Open it for a new sandbox before its first code. Raises KernelsError, TimeoutError."""
         await self.aclose()
         self.expect(environment)
+        self._sandbox_id = sandbox_id
         self._open = await self._egress.open(self._sandbox_id, self._party, environment, self._used, self._record)
 
     async def reopen(self) -> None:

@@ -99,6 +99,7 @@ class SandboxBuilder:
                 on_durable=partial(store_record, database, live),
             ),
             may_launch=partial(self._waking.may_launch, live),
+            on_created=partial(self._waking.note_created, live),
             on_launched=partial(self._waking.note_launched, live),
             on_event=partial(self._handle, live, events),
         )

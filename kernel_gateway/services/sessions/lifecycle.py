@@ -99,7 +99,8 @@ class Lifecycle:
 
     async def check_time(self, live: LiveSession) -> float | None:
         """End the session if its time is over; else the seconds until it may be."""
-        if live.follow_clock():
+        live.follow_clock()
+        if live.expiry_moved:
             await self._store_expiry(live)
         now, row = self._clock.now(), live.row
         if live.ending is not None:
@@ -124,7 +125,8 @@ class Lifecycle:
         return max(min(row.expires, live.idle_expires) - self._clock.now(), 0.0)
 
     async def _store_expiry(self, live: LiveSession) -> None:
-        """The host's clock was set. What the database does not take now is what a restart begins with."""
+        """The host's clock was set. What the database does not take now it is offered again by the next sweep."""
+        live.expiry_moved = False
         expires, seconds, record = live.row.expires, live.row.timeout_seconds, live.build_record()
 
         def store(connection: Connection) -> None:
@@ -135,6 +137,7 @@ class Lifecycle:
         try:
             await self._database.run(store)
         except GatewayError as error:
+            live.expiry_moved = True
             log.error("expiry_not_stored", session=live.id, error=error.code)
 
     async def _hibernate_at_end(self, live: LiveSession) -> float | None:

@@ -25,6 +25,7 @@ from kernel_gateway.storage.sessions import Record, SessionRow
 from kernels.execution.contexts import RunContext
 from kernels.execution.hub import Hub
 from kernels.languages import PYTHON
+from kernels.sandbox import SandboxInfo
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
 from sandcell.models.sessions import Ended as SessionEnded
 from sandcell.models.sessions import Memory, Session
@@ -63,14 +64,16 @@ class LiveSession:
 
     snapshot: HibernationRow | None = None
     """What the store has of its variables for its next kernel: while it is hibernated, and until one has them."""
-    snapshot_laid: SandboxedKernel | None = None
-    """The kernel whose sandbox holds that already."""
+    snapshot_laid: SandboxInfo | None = None
+    """The sandbox that holds that already."""
     hibernating: asyncio.Task[None] | None = None
     paused = False
     hibernate_seconds: int | None = None
     """After how long without use it is to hibernate, 0 for never; None while that was not looked up."""
     hibernates_not_before = 0.0
     """When it is tried again after it could not be."""
+    expiry_moved = False
+    """Whether the host's clock was set, and the database does not have its expiry as it is since."""
 
     def __init__(self, row: SessionRow, clock: Clock) -> None:
         self.row = row
@@ -164,22 +167,22 @@ class LiveSession:
         self.follow_clock()
         self.last_activity = self._clock.now()
 
-    def follow_clock(self) -> bool:
-        """Shift its times by what the host's clock was set to, which is no time that has passed; says whether it was.
+    def follow_clock(self) -> None:
+        """Shift its times by what the host's clock was set to, which is no time that has passed.
 
         What has not been written to the database is its expiry, and in its record that the step is none of its time:
         its start stays what it was. While it is hibernated that counts in how long it slept.
         """
         step = self._clock.stepped() - self._stepped
         if abs(step) < CLOCK_STEP_SECONDS:
-            return False
+            return
         self._stepped += step
         self.last_activity += step
         record = self.row.record
         if not self.hibernated:
             record = msgspec.structs.replace(record, slept_seconds=record.slept_seconds + step)
         self.row = replace(self.row, expires=self.row.expires + step, record=record)
-        return True
+        self.expiry_moved = True
 
     @property
     def kept_resident(self) -> bool:
@@ -383,7 +386,9 @@ class LiveSession:
             record=self.build_record(),
         )
         session = describe_session(row, self.idle_expires, self.sandbox.memory)
-        session.hibernated = self.snapshot.report if self.hibernated and self.snapshot is not None else None
+        if self.hibernated and self.snapshot is not None:
+            # The end moves when the host's clock is set; the report is as it was written.
+            session.hibernated = msgspec.structs.replace(self.snapshot.report, until=session.expires_at)
         return session
 
 

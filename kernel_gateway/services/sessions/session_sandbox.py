@@ -2,13 +2,16 @@
 
 One lock orders these; what runs code or looks at files asks `ready()`, which launches a sandbox when there is none
 and waits for its workspace. All sandboxes of a session have one id: the session's own, or that of the first one when it
-came from a pool. Each new one starts with the next generation and the workspace restored.
+came from a pool. It has another from when it wakes in one of a pool, or has left one behind that resists its removal:
+the session's row says so by when that one is taken on. Each new one starts with the next generation and the workspace
+restored.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TypeAlias
@@ -82,7 +85,8 @@ class SessionSandbox:
     """`on_event` hears of each kernel that takes code and of the end of each, and returns at once.
 
     A lost sandbox it does not hear of: the next use makes another one, of which it hears. `may_launch` is awaited
-    before a sandbox is launched, `on_launched` before anybody has its kernel; when either raises there is none.
+    before a sandbox is launched, `on_created` while its kernel starts, unless it is a spare one, `on_launched` before
+    anybody has its kernel; when one of them raises there is none.
     """
 
     promised = False
@@ -112,6 +116,7 @@ class SessionSandbox:
         egress_gateway: EgressGateway,
         flushes: Flushes,
         may_launch: Callable[[], Awaitable[None]],
+        on_created: BeginRestore,
         on_launched: OnLaunched,
         on_event: Callable[[SandboxEvent], None],
     ) -> None:
@@ -127,9 +132,9 @@ class SessionSandbox:
         self._settings, self._runtime, self._launcher = settings, runtime, launcher
         self._mirrors, self._spool = mirrors, spool
         self._starting, self._memory_room, self._may_launch = starting, memory_room, may_launch
-        self._dead_sandboxes = dead_sandboxes
+        self._dead_sandboxes, self._on_launched = dead_sandboxes, on_launched
         self._background, self._find_environment, self._on_event = background, find_environment, on_event
-        self._state, self._lock, self._on_launched = SandboxState(), asyncio.Lock(), on_launched
+        self._state, self._lock, self._on_created = SandboxState(), asyncio.Lock(), on_created
         self._restore: WorkspaceRestore | None = None
         self._launching: asyncio.Task[SandboxedKernel] | None = None
         self._death: Death | None = None
@@ -283,9 +288,19 @@ class SessionSandbox:
                     self._state.move(State.READY)
                 raise
             await self._clear_away()
+            if self._left_over:
+                self.leave_behind()
             self._death = why
             if self._is_in(State.LEAVING):
                 self._state.move(State.ABSENT)
+
+    def leave_behind(self) -> None:
+        """What is left of the last sandbox resists its removal: it is tried again apart, under the id that it has.
+
+        Called when the session has no other one, and its row says that it is hibernated.
+        """
+        self._dead_sandboxes.remove(self.id, self._owner)
+        self.id, self._left_over = str(uuid.uuid4()), False
 
     async def give_up(self) -> None:
         """The session ends: nothing runs in the sandbox any more, its files are saved; `remove` removes the rest."""
@@ -338,9 +353,10 @@ class SessionSandbox:
         await self._may_launch()
         spare, self.spare = self.spare, None
         if spare is not None:  # made of the environment as it was when this start looked it up
+            self.id = spare.id
             spec = SandboxSpec(self.id, spare.environment, generation)
             try:
-                return await self._start(spec, partial(self._hand_over, spare))
+                return await self._start(spec, partial(self._hand_over, spare, generation))
             except SandboxUnavailable as error:
                 log.warning("pool_sandbox_failed", session=self._session_id, error=error.message)
                 self._left_over = True
@@ -352,21 +368,28 @@ class SessionSandbox:
             await self._runtime.destroy(self.id)
             self._left_over = False
         promised, self.promised = self.promised, False
+
+        async def prepare(info: SandboxInfo) -> None:
+            await begin_restore(info)
+            await self._on_created(info)
+
         async with (
             contextlib.nullcontext() if promised else self._memory_room.start(),
             self._starting.place(self._owner),
             asyncio.timeout(self._launch_seconds),
         ):
-            return await self._launcher.launch(spec, before_first_code=begin_restore, on_event=listener)
+            return await self._launcher.launch(spec, before_first_code=prepare, on_event=listener)
 
     async def _hand_over(
-        self, spare: SpareSandbox, begin_restore: BeginRestore, listener: _Listener
+        self, spare: SpareSandbox, generation: int, begin_restore: BeginRestore, listener: _Listener
     ) -> SandboxedKernel:
         """Without a place among the starts: nearly all of this one is done. Leaves nothing behind when it fails."""
         try:
             kernel = spare.hand_over(listener)
             async with asyncio.timeout(self._launch_seconds):
                 await self._runtime.claim(kernel.info.sandbox_id)
+                if generation != kernel.generation:
+                    await kernel.renumber(generation)
                 await begin_restore(kernel.info)
         except BaseException:
             await asyncio.shield(spare.discard())
@@ -388,7 +411,7 @@ class SessionSandbox:
         begun: list[WorkspaceRestore] = []
 
         async def begin_restore(info: SandboxInfo) -> None:
-            await self.egress_gateway.open(spec.environment)
+            await self.egress_gateway.open(spec.environment, info.sandbox_id)
             # What waits on this host is newer than what the store has: it goes there before the restore reads it.
             if await self._spool.deliver(self._workspace_id):
                 self.unsaved = None

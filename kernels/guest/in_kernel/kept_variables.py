@@ -46,6 +46,9 @@ CONTAINERS = (list, dict, set, bytearray)
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 BEGUN = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 
+LOOK_SECONDS = 0.005
+KERNEL_PACKAGES = "/opt/sandcell/kernel"
+
 NO_TIME = "there was no time for it"
 INTERRUPTED = "an interrupt came before it was restored"
 
@@ -123,7 +126,7 @@ class KeptVariables:
         if isinstance(value, types.ModuleType):
             if sys.modules.get(value.__name__) is not value or value.__name__ == "__main__":
                 raise self._values.NotKept("a module that no import finds")
-            return {"module": value.__name__}
+            return {"module": value.__name__, "image": True} if _is_of_image(value) else {"module": value.__name__}
         if isinstance(value, BEGUN):
             raise self._values.NotKept("code that has begun: a generator")
         self._values.refuse_file(value)
@@ -197,13 +200,28 @@ class KeptVariables:
 
     def _load(self) -> tuple[dict[str, Row], Row]:
         """The rows that were written last, by whichever kernel, and their stamp; none where they cannot be read."""
-        found = []
-        with suppress(OSError, ValueError):
-            for each in (INDEX, STAMP):
-                with open(os.path.join(self._directory, each)) as file:
-                    found.append(json.load(file))
-            return found[0], found[1]
+        with suppress(OSError, ValueError), open(os.path.join(self._directory, STAMP)) as file:
+            return self._load_index(), json.load(file)
         return {}, {}
+
+    def _load_index(self) -> dict[str, Row]:
+        with suppress(OSError, ValueError), open(os.path.join(self._directory, INDEX)) as file:
+            return dict(json.load(file))
+        return {}
+
+    def prepare(self, seconds: float) -> Row:
+        """Import the modules of the image's that are kept, while what is kept is still being laid beside this kernel.
+
+        The index comes first. What the workspace has is not looked at: it may not be there yet.
+        """
+        until = time.monotonic() + seconds
+        while not os.path.exists(os.path.join(self._directory, INDEX)) and time.monotonic() < until:
+            time.sleep(LOOK_SECONDS)
+        for row in self._load_index().values():
+            if row.get("image") and time.monotonic() < until:
+                with suppress(Exception, SystemExit):  # said when it is restored
+                    importlib.import_module(row["module"])
+        return {"status": "ok"}
 
     def restore(self, names: dict[str, Any], seconds: float, expected: int | None, generation: int | None) -> Row:
         """Give the names of a kernel before, of the `expected` generation if one is said, to this one; tell of each.
@@ -342,6 +360,13 @@ def _cut(said: dict[str, Row]) -> list[Row]:
 
 def _has_no_value(row: Row) -> bool:
     return "why" in row and "executions" not in row
+
+
+def _is_of_image(module: types.ModuleType) -> bool:
+    """Whether any kernel of the image finds it at its start, whatever the workspace and the home directory hold."""
+    file = getattr(getattr(module, "__spec__", None), "origin", None)
+    places = (sys.base_prefix, sys.prefix, KERNEL_PACKAGES)
+    return type(file) is str and any(file.startswith(f"{place}/") for place in places)
 
 
 def _is_kept(name: Any, hidden: Any) -> bool:

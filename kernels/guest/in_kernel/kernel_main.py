@@ -239,6 +239,8 @@ class Kernel(IPythonKernel):
             if asked["do"] == "restore":
                 whose = asked.get("expected"), asked.get("generation")
                 content = self._kept.restore(shell.user_ns, asked.get("seconds", RESTORE_SECONDS), *whose)
+            elif asked["do"] == "prepare":
+                content = self._kept.prepare(asked["seconds"])
             elif self._contexts is not None and not self._contexts.is_default:
                 content = {"status": "error", "evalue": "the code ran in a context of its own"}
             else:

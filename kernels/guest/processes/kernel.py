@@ -51,6 +51,8 @@ class Kernel:
         self.generation = 0
         self.key = ""
         self.pid: int | None = None
+        self._sockets = ""
+        """How their names begin: the generation that it started as is in them."""
         self._options = options
         self._reaper = reaper
         self.labels: dict[str, str] = {}
@@ -82,8 +84,13 @@ class Kernel:
             os.close(theirs)
         self.generation, self.key, self.pid, self._ended = generation, key, pid, None
         self.follow_output(self.output)
-        self._reaper.watch(pid, lambda end: self._on_exit(generation, end))
+        self._sockets = f"g{generation}"
+        self._reaper.watch(pid, lambda end: self._on_exit(pid, end))
         self._tell(self.describe_start())
+
+    def renumber(self, generation: int) -> None:
+        """The kernel that runs is of this generation from now on; its sockets keep their names."""
+        self.generation = generation
 
     def describe_start(self) -> Event:
         """The event that names the current kernel."""
@@ -92,7 +99,7 @@ class Kernel:
 
     def sockets(self) -> tuple[str, str]:
         """The directory of its sockets, and how their names begin."""
-        return self._options.kernel_directory, f"g{self.generation}"
+        return self._options.kernel_directory, self._sockets
 
     def story(self) -> list[Event]:
         """What a new follower must know: the current kernel, and its end if it has ended."""
@@ -174,8 +181,8 @@ class Kernel:
         os.killpg(self.pid, number)
         return True
 
-    def _on_exit(self, generation: int, end: Exit) -> None:
-        if generation != self.generation:
+    def _on_exit(self, pid: int, end: Exit) -> None:
+        if pid != self.pid:
             return
         self.pid = None
         if self.output >= 0:

@@ -62,6 +62,12 @@ class Relays:
         self._relays[name] = made
         return made
 
+    def renumber(self, name: str, generation: int) -> None:
+        """A kernel in which nothing has run is of another generation from now on: its relay goes on as that one's."""
+        relay = self._relays.get(name)
+        if relay is not None:
+            relay.source.generation = generation
+
     def _reach(self, kernel: Kernel) -> Reach:
         directory, prefix = kernel.sockets()
 

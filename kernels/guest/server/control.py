@@ -94,6 +94,19 @@ class Control:
             await self._start_when_possible(lambda: self.kernel.start(generation, key))
             return self.kernel.describe_start()
 
+    async def renumber_kernel(self, generation: int) -> Event:
+        """Have the kernel that runs be of a later generation: it was started before anybody knew for whom."""
+        async with self._starting:
+            kernel = self.kernel
+            if kernel.pid is None:
+                raise Refusal(409, "no_kernel", "no kernel is running")
+            if generation < kernel.generation:
+                raise Refusal(409, "stale_generation", f"the kernel is at generation {kernel.generation}")
+            kernel.renumber(generation)
+            if self._relays is not None:
+                self._relays.renumber("python", generation)
+            return kernel.describe_start()
+
     async def start_deno(self) -> Event:
         """Start the kernel for JavaScript and TypeScript; while one runs, names it."""
         async with self._starting:

@@ -35,6 +35,13 @@ class StartHandler(Handler):
         self.answer(await self.control.start_kernel(generation, keep_deno=keep_deno, key=key))
 
 
+class RenumberHandler(Handler):
+    """POST /v1/kernel/renumber {generation}: the kernel that runs is of this generation; answers as a start does."""
+
+    async def post(self) -> None:
+        self.answer(await self.control.renumber_kernel(self.field("generation", int)))
+
+
 class DenoHandler(Handler):
     """POST /v1/deno/start and /v1/deno/kill: the kernel for JavaScript and TypeScript."""
 

@@ -9,7 +9,15 @@ from .command_routes import CommandsHandler, TaskHandler
 from .control import Control
 from .file_routes import BatchHandler, ContentHandler, FilesHandler, PlacesHandler, RemovalHandler, StatHandler
 from .handler import Handler, UnknownHandler
-from .kernel_routes import DeclaredHandler, DenoHandler, EventsHandler, SignalHandler, StartHandler, StatusHandler
+from .kernel_routes import (
+    DeclaredHandler,
+    DenoHandler,
+    EventsHandler,
+    RenumberHandler,
+    SignalHandler,
+    StartHandler,
+    StatusHandler,
+)
 from .program_routes import ProgramHandler, ProgramsHandler
 from .watch_routes import WatchHandler
 
@@ -33,6 +41,7 @@ def make_application(control: Control) -> Application:
             (r"/v1/status", StatusHandler, shared),
             (r"/v1/events", EventsHandler, shared),
             (r"/v1/kernel/start", StartHandler, shared),
+            (r"/v1/kernel/renumber", RenumberHandler, shared),
             (r"/v1/kernel/(interrupt|kill|guard)", SignalHandler, shared),
             (r"/v1/deno/(start|kill)", DenoHandler, shared),
             (r"/v1/declared/(start|interrupt|kill)", DeclaredHandler, shared),

@@ -19,6 +19,8 @@ from .routes import make_application
 MAX_HEADER_BYTES = 32 * 1024
 MAX_BODY_BYTES = 2 * 1024 * 1024
 """Of a JSON request. Uploads are streamed and have their own bound."""
+CHUNK_BYTES = 256 * 1024
+"""Of an upload, what is taken and written at once: about what a socket holds."""
 
 
 def run(options: Options, reaper: Reaper, kernel: Kernel, ports: dict[str, int]) -> None:
@@ -37,7 +39,8 @@ async def _serve(options: Options, reaper: Reaper, kernel: Kernel, ports: dict[s
     _follow_output(loop, kernel)
     reaper.reap()
     control = Control(options, reaper, kernel)
-    server = HTTPServer(make_application(control), max_header_size=MAX_HEADER_BYTES, max_body_size=MAX_BODY_BYTES)
+    limits = {"max_header_size": MAX_HEADER_BYTES, "max_body_size": MAX_BODY_BYTES, "chunk_size": CHUNK_BYTES}
+    server = HTTPServer(make_application(control), **limits)
     server.add_socket(bind_unix_socket(options.http_socket, mode=0o600))
     relays = await loop.create_unix_server(
         control.accept_gateway, sock=bind_unix_socket(options.relay_socket, mode=0o600)

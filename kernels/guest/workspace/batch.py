@@ -29,7 +29,8 @@ class Batch:
 
     def __init__(self, begin: Callable[[str], Upload]) -> None:
         self._begin = begin
-        self._pending = bytearray()
+        self._pending = b""
+        """The beginning of a head whose rest has not come."""
         self._upload: Upload | None = None
         self._left = 0
         self._in_file = False
@@ -38,16 +39,21 @@ class Batch:
 
     def write(self, data: bytes) -> None:
         """Take in what came next; raises Refusal when it is no stream of files."""
-        self._pending += data
-        while self._in_file or self._take_head():
-            taken = bytes(self._pending[: self._left])
-            del self._pending[: len(taken)]
+        # What files hold is written from where it came: a hundred megabytes are not to be copied again and again.
+        rest = memoryview(self._pending + data if self._pending else data)
+        self._pending = b""
+        while self._in_file or (length := self._take_head(rest)):
+            if not self._in_file:
+                rest, self._in_file = rest[length:], True
+            taken = rest[: self._left]
+            rest = rest[len(taken) :]
             self._left -= len(taken)
             if self._upload is not None and taken:
                 self._guard(self._upload.write, taken)
             if self._left:
                 return
             self._complete()
+        self._pending = bytes(rest)
 
     def commit(self) -> dict[str, Any]:
         """The stream is complete: how many files were written, and which, counted from 0, were refused and why."""
@@ -61,22 +67,20 @@ class Batch:
             self._upload.abort()
             self._upload = None
 
-    def _take_head(self) -> bool:
-        """Begin the next file, if its whole head is there."""
-        length = int.from_bytes(self._pending[:4], "big")
-        if len(self._pending) >= _FIXED and length > MAX_PATH_BYTES:
+    def _take_head(self, rest: memoryview) -> int:
+        """Begin the next file, if its whole head is there; gives the head's length, else 0."""
+        length = int.from_bytes(rest[:4], "big")
+        if len(rest) >= _FIXED and length > MAX_PATH_BYTES:
             raise Refusal(400, "invalid_path", f"a path has at most {MAX_PATH_BYTES} bytes")
-        if len(self._pending) < _FIXED + length:
-            return False
-        self._left = int.from_bytes(self._pending[4:_FIXED], "big")
-        path = os.fsdecode(bytes(self._pending[_FIXED : _FIXED + length]))
-        del self._pending[: _FIXED + length]
+        if len(rest) < _FIXED + length:
+            return 0
+        self._left = int.from_bytes(rest[4:_FIXED], "big")
+        path = os.fsdecode(bytes(rest[_FIXED : _FIXED + length]))
         self._count += 1
         if self._count > MAX_FILES:
             raise Refusal(413, "too_large", f"one stream holds at most {MAX_FILES} files")
-        self._in_file = True
         self._guard(self._open, path)
-        return True
+        return _FIXED + length
 
     def _open(self, path: str) -> None:
         self._upload = self._begin(path)

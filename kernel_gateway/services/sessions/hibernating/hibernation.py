@@ -21,7 +21,6 @@ from kernel_gateway.errors import GatewayError, SandboxUnavailable, SessionBusy,
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.admission.readiness import Readiness
 from kernel_gateway.services.clock import rfc3339
-from kernel_gateway.services.environments.environments import Environments
 from kernel_gateway.services.sessions.hibernating.live_quota import MEGABYTE, require_hibernated_place
 from kernel_gateway.services.sessions.hibernating.waking import HIBERNATED, Waking
 from kernel_gateway.services.sessions.live_session import LiveSession
@@ -56,10 +55,10 @@ OTHERS: Final = "what kernels for other languages hold"
 class Hibernation:
     """`hibernate` and `resume` for callers; `begin` for a session that has been idle, or whose time is over."""
 
-    def __init__(self, waking: Waking, environments: Environments, readiness: Readiness, registry: Registry) -> None:
+    def __init__(self, waking: Waking, readiness: Readiness, registry: Registry) -> None:
         self._settings, self._clock, self._database = waking.settings, waking.clock, waking.database
         self._snapshots, self._record, self._background = waking.snapshots, waking.record, waking.background
-        self._environments = environments
+        self._environments = waking.environments
         self._readiness = readiness
         self._registry = registry
 

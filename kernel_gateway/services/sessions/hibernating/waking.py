@@ -1,23 +1,27 @@
 """How a hibernated session gets a sandbox again: whoever asks for its kernel wakes it, and others wait for that.
 
-Its variables are in the store until a kernel has them. They are laid into the new sandbox before anybody has its
-kernel; then the session's row says READY. When either fails the sandbox is removed, and the session still hibernated.
+The sandbox is one of its environment's warm pool, if there is one. Its variables are in the store until a kernel has
+them. They are laid into the new sandbox before anybody has its kernel; then the session's row says READY. When either
+fails the sandbox is removed, and the session still hibernated.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import structlog
 from msgspec.structs import replace as replace_record
 from sqlalchemy import Connection
 
-from kernel_gateway.errors import GatewayError, SessionTerminated, StoreUnavailable
+from kernel_gateway.errors import GatewayError, SessionTerminated, StoreUnavailable, translated
 from kernel_gateway.services.admission.dead_sandboxes import DeadSandboxes
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock
+from kernel_gateway.services.environments.environments import Environments
 from kernel_gateway.services.mirroring.snapshots import Snapshots
+from kernel_gateway.services.pools.pools import Pools
 from kernel_gateway.services.records.record import Record
 from kernel_gateway.services.sessions.hibernating.live_quota import require_place, wait_for_place
 from kernel_gateway.services.sessions.live_session import LiveSession
@@ -25,7 +29,11 @@ from kernel_gateway.settings import Settings
 from kernel_gateway.storage import hibernations, sessions
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.hibernations import HibernationRow
-from kernels.errors import Death
+from kernels.errors import Death, KernelsError
+from kernels.execution import kept_variables
+from kernels.execution.hub import Hub
+from kernels.guest_client.client import GuestClient
+from kernels.sandbox import SandboxInfo, SandboxRuntime
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
 
 log = structlog.get_logger(__name__)
@@ -46,18 +54,39 @@ class Waking:
     record: Record
     background: Background
     dead_sandboxes: DeadSandboxes
+    runtime: SandboxRuntime
+    environments: Environments
+    pools: Pools
 
     async def may_launch(self, live: LiveSession) -> None:
-        """Called before a sandbox is launched; raises SessionLimit while others have all places."""
+        """Called before a sandbox is launched, and reserves a spare one to be used in its place.
+
+        Raises SessionLimit while others have all places, and what is wrong with the environment.
+        """
         if live.hibernated:
+            environment = await self.environments.of_session(live.row.environment)
             await wait_for_place(
                 lambda: self.database.run(lambda c: self._require_place(c, live)),
                 self.dead_sandboxes,
                 self.settings.start_deadline_seconds,
             )
+            # Last: whoever is refused holds none.
+            live.sandbox.spare = live.sandbox.spare or self.pools.reserve(environment, has_files=True)
 
     def _require_place(self, connection: Connection, live: LiveSession) -> None:
         require_place(connection, self.settings, live.row.principal_id, self.dead_sandboxes)
+
+    async def note_created(self, live: LiveSession, info: SandboxInfo) -> None:
+        """Called while a new sandbox's kernel starts; raises our errors, and the sandbox goes."""
+        if live.snapshot is None:
+            return
+        guest = GuestClient(partial(self.runtime.dial, info.sandbox_id))
+        try:
+            with translated():
+                await guest.wait_ready(self.settings.start_deadline_seconds)
+            await self._lay(live, info, guest)
+        finally:
+            await guest.aclose()
 
     async def note_launched(self, live: LiveSession, kernel: SandboxedKernel) -> None:
         """Called when a new sandbox's kernel lives and nobody has it yet; raises our errors, and the sandbox goes."""
@@ -67,23 +96,31 @@ class Waking:
 
     async def lay(self, live: LiveSession, kernel: SandboxedKernel) -> None:
         """Have the sandbox hold what is kept for its next kernel, if anything is; raises our errors."""
+        unlaid = live.snapshot is not None and live.snapshot_laid is not kernel.info
+        if unlaid and live.busy and kernel.hub is not None:  # for code, before which they are restored
+            self.background.spawn(_prepare(kernel.hub), f"imports of {live.id}")
+        await self._lay(live, kernel.info, kernel.guest)
+
+    async def _lay(self, live: LiveSession, info: SandboxInfo, guest: GuestClient) -> None:
         snapshot = live.snapshot
-        if snapshot is None or live.snapshot_laid is kernel:
+        if snapshot is None or live.snapshot_laid is info:
             return
         try:
-            await self.snapshots.lay(kernel.guest, snapshot.name)
+            await self.snapshots.lay(guest, snapshot.name)
         except StoreUnavailable as error:
             raise StoreUnavailable(
                 f"the session's variables cannot be read now; it stays as it is: {error.message}"
             ) from error
-        live.snapshot_laid = kernel
+        live.snapshot_laid = info
 
     async def _wake(self, live: LiveSession, generation: int) -> None:
         live.follow_clock()
         now, snapshot = self.clock.now(), live.snapshot
         left = snapshot.left_seconds if snapshot is not None else float(live.row.timeout_seconds)
         since = snapshot.since if snapshot is not None else now
-        record = live.build_record()
+        # What it was hibernated in has gone, and this one may have come with an id of its own.
+        sandbox_id = "" if live.sandbox.id == live.id else live.sandbox.id
+        record = replace_record(live.build_record(), sandbox_id=sandbox_id)
         row = replace(
             live.row,
             status="READY",
@@ -125,3 +162,11 @@ class Waking:
             await self.database.run(lambda c: hibernations.forget(c, snapshot.id))
         except GatewayError as error:  # its row is still there: the next round tries again
             log.warning("snapshot_not_removed", session=snapshot.session_id, error=error.code)
+
+
+async def _prepare(hub: Hub) -> None:
+    """It only makes the rest faster."""
+    try:
+        await kept_variables.prepare(hub)
+    except KernelsError as error:
+        log.info("imports_not_begun", error=str(error))

@@ -190,6 +190,45 @@ def test_a_session_with_an_id_of_its_own_keeps_the_sandbox_that_it_got(house: Ho
     asyncio.run(test())
 
 
+def test_a_hibernated_session_wakes_in_a_sandbox_of_the_pool(house: House) -> None:
+    """And goes on in it: through a restart of the service, the death of its kernel, and another hibernation."""
+
+    async def test() -> None:
+        declare(house, "[python]\nwarm = 1\nnetwork = 'PUBLIC'\n")
+        async with house.gateway(keep_sessions_on_shutdown=True) as gateway:
+            services, me = gateway.services, gateway.me
+            await until_ready(gateway, 1)
+            session = await gateway.start()
+            await gateway.run(session, "import numpy; x = numpy.arange(1_000_000); open('f', 'w').write('kept')")
+            await services.hibernation.hibernate(me, session.id)
+            await until_ready(gateway, 1)
+            (spare,) = await find_spares(gateway)
+            code = "int(x[-1]), open('f').read()"
+            woken = await gateway.run(session, code)
+            assert (woken.generation, woken.outputs[-1]["data"]["text/plain"]) == (2, "(999999, 'kept')")
+            assert (await show_pool(gateway)).hits == 2
+            live = services.registry.get(session.id)
+            assert live is not None
+            assert (live.sandbox.id, live.sandbox.generation) == (spare, 2)
+            await services.upkeep.sweep()  # it is the session's, and stays
+        async with house.gateway() as gateway:
+            services, me = gateway.services, gateway.me
+            assert await gateway.text(session, code) == "(999999, 'kept')"
+            assert (await gateway.show(session)).generation == 2, "as the guest counts it too"
+            assert (await gateway.run(session, "import os; os._exit(1)")).status == "died"
+            assert await gateway.text(session, code) == "(999999, 'kept')", "its disk has what it was given"
+            assert (await gateway.show(session)).generation == 3
+            await gateway.run(session, "x = 7")
+            await services.hibernation.hibernate(me, session.id)
+            await until_ready(gateway, 1)
+            (other,) = await find_spares(gateway)
+            os.kill(first_process(house, other), signal.SIGKILL)  # it wakes in this one or in one of its own
+            assert await gateway.text(session, "x") == "7"
+            assert (await gateway.show(session)).generation == 4
+
+    asyncio.run(test())
+
+
 def test_a_start_that_is_refused_takes_nothing_and_one_that_finds_its_sandbox_dead_makes_another(house: House) -> None:
     async def test() -> None:
         declare(house, "[python]\nwarm = 1\n")

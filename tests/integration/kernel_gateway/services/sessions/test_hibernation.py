@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -242,7 +243,15 @@ async def time(house: House, gateway: Gateway, session: Session) -> None:
 
 
 async def the_end(house: House, gateway: Gateway, session: Session) -> None:
-    await hibernate(gateway, session)
+    before = await hibernate(gateway, session)
+    gateway.clock.step(3_600)  # the host's clock is set: its end is as far away as it was
+    await gateway.services.upkeep.sweep()
+    after = await gateway.show(session)
+    assert before.hibernated is not None
+    assert after.hibernated is not None
+    assert after.hibernated.until == after.expires_at
+    moved = [datetime.fromisoformat(each.hibernated.until) for each in (before, after) if each.hibernated]
+    assert (moved[1] - moved[0]).total_seconds() == 3_600
     gateway.clock.advance(14 * DAY + 1)
     ended = await gateway.ended(session)
     assert ended.ended is not None

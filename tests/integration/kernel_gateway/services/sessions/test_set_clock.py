@@ -9,6 +9,7 @@ from datetime import datetime
 import pytest
 
 from kernel_gateway.errors import InvalidRequest
+from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.storage.sessions import find
 from sandcell.models.sessions import Session
 from tests.integration.kernel_gateway.services.conftest import Gateway, House
@@ -31,6 +32,10 @@ async def set_clock(gateway: Gateway) -> None:
         assert datetime.fromisoformat(shown.expires_at).timestamp() - before - step > 990
     gateway.clock.step(3_600)
     assert await gateway.text(session, "x") == "1"  # work comes before the sweep sees it
+    await gateway.services.upkeep.sweep()
+    row = await gateway.services.database.run(lambda c: find(c, session.id))
+    assert row is not None
+    assert rfc3339(row.expires) == (await gateway.show(session)).expires_at, "a restart begins with it"
     gateway.clock.advance(60)
     await gateway.services.upkeep.sweep()
     assert (await gateway.show(session)).status == "READY"

@@ -137,6 +137,30 @@ def test_what_could_not_be_removed_counts_until_the_sweep_has_removed_it(house: 
     asyncio.run(failed_removal(house))
 
 
+async def failed_removal_of_one_that_hibernates(house: House) -> None:
+    async with held(house, keep_sessions_on_shutdown=1) as (gateway, removals):
+        removals.failures = 2  # that of the hibernation itself, and the first one apart
+        removals.go_on.set()
+        session = await gateway.start()
+        await gateway.run(session, "x = 41")
+        await gateway.services.hibernation.hibernate(gateway.me, session.id)
+        await gateway.until(lambda: not_under_way(removals))
+        assert session.id in gateway.services.dead_sandboxes
+        assert await gateway.text(session, "x + 1") == "42", "it wakes beside what is left"
+        await gateway.services.upkeep.sweep()
+        await gateway.until(lambda: gone(gateway, session.id))
+        assert await gateway.text(session, "x") == "41"
+        (info,) = await gateway.services.runtime.list()
+        assert info.sandbox_id != session.id
+    async with house.gateway() as gateway:
+        assert await gateway.text(session, "x += 1; x") == "42", "its row knows the sandbox"
+        assert (await gateway.show(session)).generation == 2
+
+
+def test_a_hibernated_session_s_sandbox_that_resists_is_removed_by_the_sweep(house: House) -> None:
+    asyncio.run(failed_removal_of_one_that_hibernates(house))
+
+
 async def failed_kill(house: House) -> None:
     async def fail(_sandbox_id: str) -> None:
         raise SandboxFailed("its processes cannot be killed")

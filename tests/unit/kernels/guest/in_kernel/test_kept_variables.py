@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import linecache
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -96,6 +98,25 @@ def test_an_interrupt_leaves_what_was_kept_before(tmp_path: Path) -> None:
     assert {each.name for each in tmp_path.iterdir()} == before
     found, lost = restore(tmp_path)
     assert (found["a"], len(found["b"]), lost) == (1, LARGE, {})
+
+
+def test_modules_of_the_image_are_imported_while_the_rest_is_being_laid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work, laid = tmp_path / "work", tmp_path / "laid"
+    for each in (work, laid):
+        each.mkdir()
+    (work / "of_the_workspace.py").write_text("")
+    monkeypatch.syspath_prepend(str(work))
+    names = [importlib.import_module(each) for each in ("colorsys", "of_the_workspace")]
+    keep(new(tmp_path / "before"), {each.__name__: each for each in names})
+    for each in names:
+        monkeypatch.delitem(sys.modules, each.__name__)
+    index = threading.Timer(0.2, lambda: (tmp_path / "before" / INDEX).rename(laid / INDEX))
+    index.start()
+    assert new(laid).prepare(SECONDS) == {"status": "ok"}
+    index.join()
+    assert [each.__name__ in sys.modules for each in names] == [True, False]
 
 
 def test_time_that_is_over_is_looked_at_for_each_name(tmp_path: Path) -> None:
