@@ -509,11 +509,6 @@ class Services(Foundation):
         self.background.spawn(self.pools.run(), "pools")
         self.background.spawn(self.layer_builds.run(), "images with added packages")
 
-    @property
-    def ready(self) -> bool:
-        """Whether new work is taken."""
-        return self.readiness.accepting
-
     async def aclose(self) -> None:
         """Take no more work, let what runs finish within `drain_seconds`, flush, and end or leave the sessions."""
         try:

@@ -90,11 +90,11 @@ class Foundation:
     def _build_admission(self) -> None:
         """What is scarce, and whether there is any."""
         settings = self.settings
-        self.readiness = Readiness()
         self.limits = Limits.of(settings)
         self.open_calls = OpenCalls(self.clock.now)
         self.utility_sandboxes, self.dead_sandboxes = UtilitySandboxes(self.runtime), DeadSandboxes(self.runtime)
         self._disk_room = DiskRoom(settings.data_dir, settings.disk_reserve_bytes)
+        self.readiness = Readiness(self.database, self._disk_room.require)
         self.body_room = BodyRoom(settings, self._disk_room.require)
         self._host_memory = HostMemory()
         self._memory_room = MemoryRoom(

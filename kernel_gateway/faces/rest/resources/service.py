@@ -6,7 +6,6 @@ from importlib.metadata import version
 from typing import Final
 
 from kernel_gateway import errors as e
-from kernel_gateway.errors import ShuttingDown
 from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.parameters import Health
 from kernel_gateway.faces.rest.route import Route
@@ -20,9 +19,8 @@ async def get_health(call: Call) -> Health:
 
 
 async def get_readiness(call: Call) -> Health:
-    """New work is taken; 503 while starting or draining."""
-    if not call.services.ready:
-        raise ShuttingDown("the service takes no new work now")
+    """New work is taken; 503 while draining, 503 or 507 while the database does not answer or the disk is full."""
+    await call.services.readiness.require_ready()
     return Health("ready", VERSION)
 
 
@@ -44,6 +42,6 @@ ROUTES: Final[tuple[Route, ...]] = (
         summary="Whether new work is taken",
         result=Health,
         public=True,
-        errors=(e.ShuttingDown,),
+        errors=(e.ShuttingDown, e.DatabaseUnavailable, e.NoSpace),
     ),
 )
