@@ -33,6 +33,7 @@ from kernel_gateway.services.executions.leases import Leases
 from kernel_gateway.services.executions.outputs import Outputs
 from kernel_gateway.services.executions.programs import Programs
 from kernel_gateway.services.executions.views import Start, Views
+from kernel_gateway.services.figures import LiveFigures
 from kernel_gateway.services.foundation import Foundation
 from kernel_gateway.services.mirroring.snapshots import Snapshots
 from kernel_gateway.services.reconciler import Reconciler
@@ -106,6 +107,7 @@ class Services(Foundation):
         self._build_datasets()
         self._build_credentials()
         self._build_upkeep()
+        self._build_figures()
         self._build_shutdown()
 
     @classmethod
@@ -481,6 +483,10 @@ class Services(Foundation):
             adoption=adoption,
             backlog=backlog,
         )
+
+    def _build_figures(self) -> None:
+        """What is said to Prometheus."""
+        self.figures = LiveFigures(self.clock, self.background, self.registry, self.pools, self.audit)
 
     def _build_shutdown(self) -> None:
         self.shutdown = Shutdown(

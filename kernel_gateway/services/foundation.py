@@ -32,6 +32,7 @@ from kernel_gateway.services.environments.kernelspecs import Kernelspecs
 from kernel_gateway.services.environments.layer_builds import LayerBuilds
 from kernel_gateway.services.environments.layer_sandbox import Layering, LayerSandbox
 from kernel_gateway.services.environments.packages import Packages
+from kernel_gateway.services.mirroring.counted_store import CountedStore
 from kernel_gateway.services.mirroring.deliveries import Deliveries
 from kernel_gateway.services.mirroring.durable_changes import DurableChanges
 from kernel_gateway.services.mirroring.mirrors import Mirrors, keep_account
@@ -147,7 +148,7 @@ class Foundation:
 
     def _build_mirroring(self, store: ObjectStore) -> None:
         """The ways of files to the store."""
-        settings = self.settings
+        settings, store = self.settings, CountedStore(store)
         self.durable_changes = DurableChanges()
         self.ledger = WorkspaceLedger(self.database, self.clock)
         keep_account(store, self.ledger.note_counts)

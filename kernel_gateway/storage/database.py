@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -18,6 +19,7 @@ from sqlalchemy import Connection
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
+from kernel_gateway import metrics
 from kernel_gateway.errors import DatabaseUnavailable, SettingInvalid, StartRefused
 from kernel_gateway.storage.engines import postgresql, sqlite
 from kernel_gateway.storage.engines.shared_transactions import SharedTransactions
@@ -57,6 +59,7 @@ class Database:
 
         It may be called more than once, before the last time without effect, and share its transaction with others.
         """
+        began = time.monotonic()
         try:
             if self._shared is None:
                 found = await self._in_thread(lambda: self._transaction(query))
@@ -68,7 +71,9 @@ class Database:
                 raise
             if not self._sqlite:  # whose words are in the error that callers get
                 log.warning("database_failed", error=str(error.orig))
+            metrics.count_query_error()
             raise ours from error
+        metrics.note_query(began)
         return found
 
     async def aclose(self) -> None:
@@ -111,6 +116,7 @@ async def _in_time(answer: Awaitable[T]) -> T:
         async with asyncio.timeout(DEADLINE_SECONDS):
             return await answer
     except TimeoutError:
+        metrics.count_query_error()
         raise DatabaseUnavailable("the database did not answer in time") from None
 
 
