@@ -158,7 +158,9 @@ class Settings:
     environments_dir: str = setting("", "where built environments lie; empty: under data_dir")
     run_dir: str = setting("/run/sandcell", "short absolute directory for the sandboxes' sockets")
     store: str = setting("", "where workspaces are durable, file:///dir or s3://bucket/prefix; empty: under data_dir")
-    database: str = setting("", "SQLAlchemy URL of the database; empty: SQLite under data_dir", secret=True)
+    database: str = setting(
+        "", "postgresql://user:password@host/name, or sqlite:////file; empty: SQLite under data_dir", secret=True
+    )
     runtime: str = setting(
         "runc", "runtime of environments that name none: runc, crun, runsc, or another installed one"
     )

@@ -19,7 +19,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import hypothesis
@@ -33,6 +33,9 @@ from kernels.oci import environments
 from tests import failure_report, leftovers, progress, sampling
 from tests.running_service import RunningService
 from tests.shared_guest import share_guest
+
+if TYPE_CHECKING:
+    from tests.postgresql_server import PostgresqlServer
 
 REPOSITORY = Path(__file__).parent.parent
 UNHURRIED = {"requests_per_second": 100_000, "failed_authentications_per_second": 100_000}
@@ -191,6 +194,35 @@ def moto_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
     with s3_server("moto", tmp_path_factory.mktemp("moto")) as endpoint:
         yield endpoint
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PostgresqlServer]:
+    """A PostgreSQL server, in which each test makes databases of its own."""
+    from tests.postgresql_server import find_programs, postgresql_server  # with its driver, which few tests need
+
+    programs = find_programs()
+    if programs is None:
+        pytest.skip("PostgreSQL is not installed: `make test` installs Debian's package postgresql")
+    with postgresql_server(programs) as server:
+        yield server
+
+
+@pytest.fixture(params=("sqlite", "postgresql"))
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of a database with this version's tables, of each kind in turn; SQLite's are made when it opens."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/data/sandcell.db"
+    return request.getfixturevalue("postgresql").create_database()  # type: ignore[no-any-return]
+
+
+@pytest.fixture(params=("sqlite", "postgresql"))
+def empty_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The same of a database without tables."""
+    if request.param == "sqlite":
+        (tmp_path / "data").mkdir()
+        return f"sqlite:///{tmp_path}/data/sandcell.db"
+    return request.getfixturevalue("postgresql").create_database(migrated=False)  # type: ignore[no-any-return]
 
 
 MakeService = Callable[..., RunningService]

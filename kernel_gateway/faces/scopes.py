@@ -1,8 +1,9 @@
 """The one table of what a credential must be good for, route by route of every face. Pure.
 
 A route that no row names cannot be served: the faces ask here when they are imported, and that raises. `read` looks,
-`run` changes and runs what is the caller's own, `admin` is for administrators; what else a call needs (whose session
-it is, an administrator's rights) is the services' to say. What is open to all needs no scope.
+`run` changes and runs what is the caller's own, `admin` is for administrators, `metrics` for who scrapes figures; what
+else a call needs (whose session it is, an administrator's rights) is the services' to say. What is open to all needs no
+scope.
 """
 
 from __future__ import annotations
@@ -65,6 +66,7 @@ REST: Final[Table] = {
         *("GET /v1/principals", f"POST {P}/disable", f"POST {P}/enable", f"PUT {P}/quota"),
         *("GET /v1/admin/sessions", f"GET {L}", f"DELETE {L}", f"GET {L}/executions", f"GET {L}/notebook"),
     ),
+    "metrics": ("GET /metrics",),
 }
 JUPYTER: Final[Table] = {
     "read": (

@@ -33,6 +33,7 @@ from kernel_gateway.services.executions.leases import Leases
 from kernel_gateway.services.executions.outputs import Outputs
 from kernel_gateway.services.executions.programs import Programs
 from kernel_gateway.services.executions.views import Start, Views
+from kernel_gateway.services.figures import LiveFigures
 from kernel_gateway.services.foundation import Foundation
 from kernel_gateway.services.mirroring.snapshots import Snapshots
 from kernel_gateway.services.reconciler import Reconciler
@@ -107,6 +108,7 @@ class Services(Foundation):
         self._build_datasets()
         self._build_credentials()
         self._build_upkeep()
+        self._build_figures()
         self._build_shutdown()
 
     @classmethod
@@ -495,6 +497,10 @@ class Services(Foundation):
             backlog=backlog,
         )
 
+    def _build_figures(self) -> None:
+        """What is said to Prometheus."""
+        self.figures = LiveFigures(self.clock, self.background, self.registry, self.pools, self.audit)
+
     def _build_shutdown(self) -> None:
         self.shutdown = Shutdown(
             settings=self.settings,
@@ -521,11 +527,6 @@ class Services(Foundation):
         self.background.spawn(self.hibernation.run(), "hibernation")
         self.background.spawn(self.pools.run(), "pools")
         self.background.spawn(self.layer_builds.run(), "images with added packages")
-
-    @property
-    def ready(self) -> bool:
-        """Whether new work is taken."""
-        return self.readiness.accepting
 
     async def aclose(self) -> None:
         """Take no more work, let what runs finish within `drain_seconds`, flush, and end or leave the sessions."""

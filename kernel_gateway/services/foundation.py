@@ -32,6 +32,7 @@ from kernel_gateway.services.environments.kernelspecs import Kernelspecs
 from kernel_gateway.services.environments.layer_builds import LayerBuilds
 from kernel_gateway.services.environments.layer_sandbox import Layering, LayerSandbox
 from kernel_gateway.services.environments.packages import Packages
+from kernel_gateway.services.mirroring.counted_store import CountedStore
 from kernel_gateway.services.mirroring.deliveries import Deliveries
 from kernel_gateway.services.mirroring.durable_changes import DurableChanges
 from kernel_gateway.services.mirroring.mirrors import Mirrors, keep_account
@@ -90,11 +91,11 @@ class Foundation:
     def _build_admission(self) -> None:
         """What is scarce, and whether there is any."""
         settings = self.settings
-        self.readiness = Readiness()
         self.limits = Limits.of(settings)
         self.open_calls = OpenCalls(self.clock.now)
         self.utility_sandboxes, self.dead_sandboxes = UtilitySandboxes(self.runtime), DeadSandboxes(self.runtime)
         self._disk_room = DiskRoom(settings.data_dir, settings.disk_reserve_bytes)
+        self.readiness = Readiness(self.database, self._disk_room.require)
         self.body_room = BodyRoom(settings, self._disk_room.require)
         self._host_memory = HostMemory()
         self._memory_room = MemoryRoom(
@@ -148,7 +149,7 @@ class Foundation:
 
     def _build_mirroring(self, store: ObjectStore) -> None:
         """The ways of files to the store."""
-        settings = self.settings
+        settings, store = self.settings, CountedStore(store)
         self.durable_changes = DurableChanges()
         self.ledger = WorkspaceLedger(self.database, self.clock)
         keep_account(store, self.ledger.note_counts)

@@ -10,6 +10,7 @@ import msgspec
 from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, insert, or_, select, update
 
 from kernel_gateway.storage.columns import micros, page, seconds, seconds_or_none, to_json
+from kernel_gateway.storage.locks import hold
 from kernel_gateway.storage.tables import agent_engine_resources as resources
 from kernel_gateway.storage.tables import sessions
 
@@ -69,7 +70,8 @@ def add(connection: Connection, row: ResourceRow) -> None:
 
 
 def count(connection: Connection, principal_id: str, kind: Kind) -> int:
-    """How many a principal has that are not deleted."""
+    """How many a principal has that are not deleted; until the transaction ends nobody else counts them."""
+    hold(connection, f"{kind}s of Agent Engine", principal_id)
     mine = (resources.c.principal_id == principal_id) & (resources.c.kind == kind) & resources.c.deleted.is_(None)
     return int(connection.execute(select(func.count()).select_from(resources).where(mine)).scalar_one())
 

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, delete, func, insert, select, update
 
 from kernel_gateway.storage.columns import MOST_ROWS, micros, page, seconds
+from kernel_gateway.storage.locks import hold
 from kernel_gateway.storage.tables import agents, sessions
 
 
@@ -64,7 +65,8 @@ def replace(connection: Connection, row: AgentRow) -> None:
 
 
 def count(connection: Connection, principal_id: str) -> int:
-    """How many a principal has."""
+    """How many a principal has; until the transaction ends nobody else counts them."""
+    hold(connection, "agents", principal_id)
     query = select(func.count()).select_from(agents).where(agents.c.principal_id == principal_id)
     return int(connection.execute(query).scalar_one())
 

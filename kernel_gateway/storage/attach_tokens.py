@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Row, func, insert, select, update
 
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.storage.columns import micros, page, seconds, seconds_or_none
+from kernel_gateway.storage.locks import hold
 from kernel_gateway.storage.tables import attach_tokens, principals
 
 
@@ -50,7 +51,8 @@ def add(connection: Connection, owner: Principal, row: AttachTokenRow, digest: s
 
 
 def count_live(connection: Connection, session_id: str, now: float) -> int:
-    """How many of a session's tokens count."""
+    """How many of a session's tokens count; until the transaction ends nobody else counts them."""
+    hold(connection, "attach tokens", session_id)
     found = select(func.count()).where(
         attach_tokens.c.session_id == session_id,
         attach_tokens.c.revoked.is_(None),

@@ -8,6 +8,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from kernel_gateway.storage.audit import AuditRow, row_of
+from kernel_gateway.storage.locks import hold
 from kernel_gateway.storage.tables import audit, audit_chain, audit_sinks
 
 READ_AT_ONCE = 1_000
@@ -42,6 +43,9 @@ def find_statement(connection: Connection, name: str) -> Signed | None:
 def last_link(connection: Connection) -> tuple[Signed | None, int]:
     """The statement named head, and the newest record's number; no other transaction writes until it is over."""
     found = connection.execute(_LAST_LINK).one_or_none()
+    if found is None:  # nobody else begins a chain at the same time
+        hold(connection, "audit chain")
+        found = connection.execute(_LAST_LINK).one_or_none()
     if found is None:
         return None, newest(connection)
     return (found.statement, found.signature), found.newest or 0

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from kernel_gateway.errors import UnknownEnvironment
 from kernel_gateway.storage.columns import micros, page, seconds, seconds_or_none, to_json
+from kernel_gateway.storage.locks import hold
 from kernel_gateway.storage.tables import environments, principals, sessions
 
 BUILDING: Final = "BUILDING"
@@ -81,7 +82,8 @@ def add(connection: Connection, row: EnvironmentRow) -> None:
 
 
 def count(connection: Connection, principal_id: str) -> int:
-    """How many a principal has."""
+    """How many a principal has; until the transaction ends nobody else counts them."""
+    hold(connection, "environments", principal_id)
     query = select(func.count()).select_from(environments).where(_of(principal_id))
     return int(connection.execute(query).scalar_one())
 

@@ -19,6 +19,7 @@ from kernel_gateway.storage.columns import (
     seconds,
     seconds_or_none,
 )
+from kernel_gateway.storage.locks import hold
 from kernel_gateway.storage.tables import principals, sessions, tokens
 from sandcell.models.credentials import Scope
 
@@ -90,9 +91,9 @@ def set_quota(connection: Connection, principal_id: str, live_sessions: int | No
 
 
 def standing(connection: Connection, principal_id: str) -> tuple[bool, int | None]:
-    """Whether a principal is disabled, and its own quota of live sessions."""
+    """Whether a principal is disabled, and its own quota of live sessions; both stay so until the transaction ends."""
     found = select(principals.c.disabled, principals.c.live_sessions).where(principals.c.id == principal_id)
-    row = connection.execute(found).one()
+    row = connection.execute(found.with_for_update(read=True)).one()
     return row.disabled is not None, row.live_sessions
 
 
@@ -109,6 +110,7 @@ def add(connection: Connection, principal: Principal, now: float) -> None:
 
 def find_or_add(connection: Connection, name: str, now: float) -> Principal:
     """The principal of this name, made when new, and then no administrator."""
+    hold(connection, "principal", name)
     found = find_by_name(connection, name)
     if found is None:
         found = Principal(str(uuid.uuid4()), name, admin=False)
@@ -184,8 +186,10 @@ def add_token(
     )
 
 
-def find_token(connection: Connection, token_id: str) -> TokenRow | None:
-    row = connection.execute(_tokens().where(tokens.c.id == token_id)).first()
+def find_token(connection: Connection, token_id: str, *, lock: bool = False) -> TokenRow | None:
+    """One token; with `lock` it stays as it is until the end of the transaction."""
+    query = _tokens().where(tokens.c.id == token_id)
+    row = connection.execute(query.with_for_update(of=tokens) if lock else query).first()
     return _read_token(row) if row else None
 
 

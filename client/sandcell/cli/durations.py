@@ -44,7 +44,9 @@ def credential_options(command: Callable[..., None]) -> Callable[..., None]:
     ttl = Duration(1, LONGEST_TTL_SECONDS)
     for option in (
         click.option("--ttl", "ttl_seconds", type=ttl, help="How long it counts, as 12h or 90d.  [default: no end]"),
-        click.option("--scope", type=click.Choice(SCOPES), help="What it is good for.  [default: all it may]"),
+        click.option(
+            "--scope", type=click.Choice((*SCOPES, "metrics")), help="What it is good for.  [default: all it may]"
+        ),
         click.option("--name", default="", help="What it is for."),
     ):
         command = option(command)

@@ -6,16 +6,19 @@ from typing import Final, Literal
 
 from sandcell.models.model import Model
 
-Scope = Literal["read", "run", "admin"]
+Scope = Literal["read", "run", "admin", "metrics"]
 SCOPES: Final[tuple[Scope, ...]] = ("read", "run", "admin")
-"""What a credential is good for: each includes those before it. `admin` makes an administrator of no one else."""
+"""What a credential is good for: each includes those before it. `admin` makes an administrator of no one else.
+
+`metrics` stands beside them: it reads `GET /metrics`, as administrators do, and nothing else.
+"""
 
 
 class Credential(Model):
     """What a principal proves itself by. Its secret shows in no `repr`.
 
     `scope` is `read` (look), `run` (and change and run what is the principal's own) or `admin` (all that the principal
-    may). Without `expires_at` it counts until it is revoked.
+    may), or `metrics` (`GET /metrics` alone). Without `expires_at` it counts until it is revoked.
     """
 
     id: str

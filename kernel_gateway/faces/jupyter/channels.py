@@ -131,7 +131,7 @@ class ChannelsHandler(WebSocketHandler):
         services.limits.take_request(self.call.principal)
         scopes.require(self.call.caller, CHANNELS.scope)
         self._open_call = services.open_calls.enter(self.call.caller, self._revoke)
-        if not services.ready:
+        if not services.readiness.accepting:
             raise ShuttingDown("the service is shutting down; connect again in a moment")
         try:
             await services.registry.require(self.call.principal, within_reach(self.call.visitor, session_id))

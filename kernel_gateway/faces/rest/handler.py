@@ -184,8 +184,9 @@ class RestHandler(FaceHandler):
         return ErrorResponse(body, error.status, make_error_headers(error), code=error.code, message=error.message)
 
     def record_call(self) -> CallRecord | None:
-        """Probes and the OpenAPI document are not recorded. The token that a request came with is never kept."""
-        if self.is_public:
+        """Not of probes, the OpenAPI document and scrapes. The token that a request came with is never kept."""
+        scraped = self.route is not None and self.route.scraped and self.answer_value is not None
+        if self.is_public or scraped:
             return None
         route, call = self.address.routes.get(str(self.request.method)), self.call
         return CallRecord(

@@ -103,6 +103,11 @@ class AuditChain:
         """Raises StartRefused."""
         return AuditKey.in_directory(self._directory)
 
+    @property
+    def last_number(self) -> int:
+        """The newest record that this process has written; 0 before the first."""
+        return self._confirmed.number if self._confirmed is not None else 0
+
     def confirm(self, head: Head) -> None:
         """This head is in the database."""
         self._confirmed, self._statement = head, to_json(head)

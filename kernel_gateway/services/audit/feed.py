@@ -67,6 +67,15 @@ class Feed:
         self._wake.set()
         self._down = False
 
+    @property
+    def name(self) -> str:
+        """The sink's."""
+        return self._sink.name
+
+    def lag(self, newest: int) -> int:
+        """How many records up to that one the sink has not taken, as far as it is known."""
+        return 0 if self._position == NOT_KNOWN else max(newest - self._position, 0)
+
     async def open(self) -> None:
         """Find out where to go on; a new sink begins with the next record. Raises StartRefused, DatabaseUnavailable."""
         last = await self._sink.open()

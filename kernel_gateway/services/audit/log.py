@@ -20,6 +20,7 @@ import msgspec
 import structlog
 from sqlalchemy import Connection
 
+from kernel_gateway import metrics
 from kernel_gateway.errors import Forbidden, GatewayError, NoSpace
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.admission.rates import Buckets
@@ -114,6 +115,7 @@ class Audit:
         if not self._has_room(owner):
             known = owner in self._dropped or len(self._dropped) < MOST_WAITING
             self._dropped[owner if known else (None, None, allowed)] += 1
+            metrics.count_audit_dropped()
             return False
         row = AuditRow(
             at=self._clock.now() if at is None else at,
@@ -129,6 +131,15 @@ class Audit:
         self._waiting.append(row)
         self._waiting_of[owner] += 1
         return True
+
+    def backlog(self) -> tuple[int, float]:
+        """How many records are not in the database yet, and the age of the oldest in seconds."""
+        oldest = self._waiting[0].at if self._waiting else self._clock.now()
+        return len(self._waiting), max(self._clock.now() - oldest, 0.0)
+
+    def sink_lags(self) -> dict[str, int]:
+        """How many records of the database each sink has not taken, by its name."""
+        return {feed.name: feed.lag(self._chain.last_number) for feed in self._feeds}
 
     def _has_room(self, owner: Owner) -> bool:
         if len(self._waiting) >= MOST_WAITING or self._waiting_of[owner] >= MOST_WAITING_OF_SESSION:

@@ -36,6 +36,7 @@ from kernel_gateway.settings import Settings
 from kernel_gateway.storage import access_keys, principals
 from kernel_gateway.storage.access_keys import AccessKeyRow, SealedKey
 from kernel_gateway.storage.database import Database
+from kernel_gateway.storage.locks import hold
 from sandcell.models.credentials import AccessKeyInfo, Scope
 from sandcell.models.model import Page
 
@@ -62,7 +63,7 @@ class AccessKeys:
         self._settings = settings
         self._clock = clock
         self._last_use = last_use
-        self._remembered = Remembered[tuple[Caller, str]](trusted=database.sole_user)
+        self._remembered = Remembered[tuple[Caller, str]]()
         self._sealing: Sealing | None = None
 
     async def open(self) -> None:
@@ -75,6 +76,7 @@ class AccessKeys:
 
         def take(connection: Connection) -> list[str]:
             if settings.access_key_id:
+                hold(connection, "administrator")
                 _take_given(connection, sealing, settings.access_key_id, settings.secret_access_key, now)
             return [
                 key_id for key_id, sealed in access_keys.all_live(connection) if not _opens(sealing, key_id, sealed)

@@ -19,6 +19,7 @@ from kernel_gateway.services.credentials.last_use import LastUse
 from kernel_gateway.services.credentials.remembered import Remembered
 from kernel_gateway.storage import principals
 from kernel_gateway.storage.database import Database
+from kernel_gateway.storage.locks import hold
 
 ADMIN = "admin"
 LONGEST_TOKEN = 1_000
@@ -32,7 +33,7 @@ class Identity:
     ) -> None:
         self._database = database
         self._now = now
-        self._remembered = Remembered[Caller](trusted=database.sole_user)
+        self._remembered = Remembered[Caller]()
         self.last_use = last_use or LastUse(database)
 
     async def open(self, given_token: str, now: float) -> str | None:
@@ -72,6 +73,7 @@ class Identity:
 
 
 def _ensure_admin(connection: Connection, given_token: str, now: float) -> str | None:
+    hold(connection, "administrator")
     admin = principals.find_by_name(connection, ADMIN)
     if admin is None:
         admin = Principal(str(uuid.uuid4()), ADMIN, admin=True)

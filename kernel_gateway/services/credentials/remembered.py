@@ -10,10 +10,9 @@ MOST_REMEMBERED = 10_000
 
 
 class Remembered(Generic[T]):
-    """Answers by their question; `trusted` says whether no other process can revoke behind our back."""
+    """Answers by their question. No other process can revoke behind our back: a database has one service."""
 
-    def __init__(self, *, trusted: bool) -> None:
-        self._trusted = trusted
+    def __init__(self) -> None:
         self._answers: dict[str, T] = {}
         self._revocations = 0
 
@@ -30,7 +29,7 @@ class Remembered(Generic[T]):
             found = await otherwise()
             if revocations == self._revocations:
                 break
-        if found is not None and self._trusted:
+        if found is not None:
             if len(self._answers) >= MOST_REMEMBERED:
                 self._answers.clear()
             self._answers[question] = found

@@ -85,7 +85,7 @@ class Tokens:
         now, new_id, token = self._clock.now(), str(uuid.uuid4()), new_token()
 
         def replace(connection: Connection) -> TokenRow | None:
-            old = principals.find_token(connection, token_id)
+            old = principals.find_token(connection, token_id, lock=True)
             if old is None:
                 raise NotFound("there is no such token")
             if old.revoked is not None or (old.expires is not None and old.expires <= now):

@@ -15,6 +15,7 @@ import structlog
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
+from kernel_gateway import metrics
 from kernel_gateway.errors import (
     DatabaseUnavailable,
     InvalidRequest,
@@ -187,6 +188,7 @@ class Commands:
         provenance = provenance_of(None, live.sandbox.environment_digest)
         row = replace(row, outcome=outcome, provenance=provenance, ended=self._clock.now())
         live.notebook_stale = True
+        metrics.count_execution(row.kind, row.status, row.queued, row.started, row.ended)
         try:
             await self._store(live, row)
         except (NoSpace, DatabaseUnavailable) as error:

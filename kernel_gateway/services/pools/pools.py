@@ -17,6 +17,7 @@ from functools import partial
 
 import structlog
 
+from kernel_gateway import metrics
 from kernel_gateway.services.admission.memory_room import MemoryRoom
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock
@@ -96,6 +97,7 @@ class Pools:
         if pool.environment != environment:  # one of the two changed a moment ago: the next look drains the pool
             return None
         spare = pool.take(self._clock.now())
+        metrics.count_pool_request(environment.name, hit=spare is not None)
         if spare is None:
             self._changed.set()  # the demand has
         else:
@@ -133,6 +135,10 @@ class Pools:
         """The pool of a host's environment."""
         pool = self._pools.get(name)
         return None if pool is None else pool.describe(self._clock.now())
+
+    def describe_all(self) -> dict[str, PoolInfo]:
+        """Every pool, by its environment's name."""
+        return {name: pool.describe(self._clock.now()) for name, pool in self._pools.items()}
 
     async def run(self) -> None:
         """Fill what is short and remove what is too much; a failure is logged and looked at again."""

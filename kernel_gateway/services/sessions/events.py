@@ -8,6 +8,7 @@ from typing import assert_never
 import structlog
 from sqlalchemy import Connection
 
+from kernel_gateway import metrics
 from kernel_gateway.errors import GatewayError
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.records.record import Record
@@ -59,6 +60,8 @@ class SessionEvents:
         why = death.detail if death is not None else "the kernel was replaced"
         record = live.build_record()
         live.news.append("generation", {"generation": generation, "detail": why})
+        if death is not None:
+            metrics.count_death(death.cause)
 
         def store(connection: Connection) -> None:
             sessions.set_generation(connection, live.id, generation)
@@ -76,6 +79,7 @@ class SessionEvents:
     def _note_second_death(self, live: LiveSession, title: str, death: Death) -> None:
         """The kernel for another language ended between executions: the notebook says why."""
         what = f"**The kernel for {title} died ({death.cause}).** {death.detail}"
+        metrics.count_death(death.cause)
         log.info("second_kernel_died", session=live.id, kernel=title, cause=death.cause)
         self._note(live, "deno", f"{what}; the next such code starts a blank one.")
 

@@ -17,6 +17,7 @@ import structlog
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
+from kernel_gateway import metrics
 from kernel_gateway.errors import DatabaseUnavailable, GatewayError, NoSpace
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock
@@ -261,7 +262,9 @@ class Lifecycle:
                 executions.add_note(connection, note)
             return row
 
-        return await self._insist(store) or live.row
+        row = await self._insist(store) or live.row
+        metrics.count_spent(record.usage.cpu_seconds)
+        return row
 
     def _make_died_row(self, row: ExecutionRow, ending: Ending, now: float) -> ExecutionRow:
         """The row of a command whose end did not arrive before its sandbox was gone."""

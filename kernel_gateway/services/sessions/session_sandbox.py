@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -19,6 +20,7 @@ from typing import TypeAlias
 import msgspec
 import structlog
 
+from kernel_gateway import metrics
 from kernel_gateway.errors import SandboxUnavailable, SessionTerminated, translate
 from kernel_gateway.services.admission.dead_sandboxes import DeadSandboxes
 from kernel_gateway.services.admission.fair_shares import FairShares
@@ -139,6 +141,11 @@ class SessionSandbox:
         self._launching: asyncio.Task[SandboxedKernel] | None = None
         self._death: Death | None = None
         """Why there is no sandbox any more, until the next one has a kernel: that one is of the next generation."""
+
+    @property
+    def state(self) -> str:
+        """What there is of a sandbox now, in a word of `State`."""
+        return self._state.now.value
 
     @property
     def live_generation(self) -> int | None:
@@ -373,12 +380,15 @@ class SessionSandbox:
             await begin_restore(info)
             await self._on_created(info)
 
+        began = time.monotonic()
         async with (
             contextlib.nullcontext() if promised else self._memory_room.start(),
             self._starting.place(self._owner),
             asyncio.timeout(self._launch_seconds),
         ):
-            return await self._launcher.launch(spec, before_first_code=prepare, on_event=listener)
+            metrics.note_phase("place", began)
+            with metrics.time_phase("launch"):
+                return await self._launcher.launch(spec, before_first_code=prepare, on_event=listener)
 
     async def _hand_over(
         self, spare: SpareSandbox, generation: int, begin_restore: BeginRestore, listener: _Listener
@@ -386,11 +396,12 @@ class SessionSandbox:
         """Without a place among the starts: nearly all of this one is done. Leaves nothing behind when it fails."""
         try:
             kernel = spare.hand_over(listener)
-            async with asyncio.timeout(self._launch_seconds):
-                await self._runtime.claim(kernel.info.sandbox_id)
-                if generation != kernel.generation:
-                    await kernel.renumber(generation)
-                await begin_restore(kernel.info)
+            with metrics.time_phase("claim"):
+                async with asyncio.timeout(self._launch_seconds):
+                    await self._runtime.claim(kernel.info.sandbox_id)
+                    if generation != kernel.generation:
+                        await kernel.renumber(generation)
+                    await begin_restore(kernel.info)
         except BaseException:
             await asyncio.shield(spare.discard())
             raise
@@ -415,10 +426,13 @@ class SessionSandbox:
             # What waits on this host is newer than what the store has: it goes there before the restore reads it.
             if await self._spool.deliver(self._workspace_id):
                 self.unsaved = None
-            mirror = self._mirrors.mirror(info, self._workspace_id)
-            begun.append(
-                WorkspaceRestore(self._background, mirror, lambda report: self._finish_restore(info, mirror, report))
-            )
+            mirror, began = self._mirrors.mirror(info, self._workspace_id), time.monotonic()
+
+            async def finish(report: RestoreReport) -> None:
+                await self._finish_restore(info, mirror, report)
+                metrics.note_phase("restore", began)
+
+            begun.append(WorkspaceRestore(self._background, mirror, finish))
             await begun[0].begin()
 
         listener, kernel = _Listener(self._kernel_event), None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import time
 import uuid
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -16,6 +17,7 @@ import structlog
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
+from kernel_gateway import metrics
 from kernel_gateway.errors import (
     Conflict,
     DatabaseUnavailable,
@@ -326,6 +328,7 @@ class Sessions:
 
     async def _start(self, live: LiveSession, workspace_id: str | None, chosen: Chosen) -> None:
         """The host's memory and the row first, then the sandbox; what was let in stays so when the caller has left."""
+        began = time.monotonic()
         async with contextlib.AsyncExitStack() as promise:
             try:
                 if live.sandbox.spare is None:
@@ -335,12 +338,15 @@ class Sessions:
                 live.stored = True
             except BaseException as error:
                 spare, live.sandbox.spare = live.sandbox.spare, None
+                metrics.count_start("refused")
                 await self._release(spare, error)
                 self._registry.remove(live)
                 if isinstance(error, IntegrityError):
                     raise _in_use_error(live.row.workspace_id) from None
                 raise
             await self._start_sandbox(live)
+        metrics.count_start("started")
+        metrics.note_phase("session", began)
         live.touch()
         self._lifecycle.open(live)
         row = live.row
@@ -360,6 +366,7 @@ class Sessions:
             await live.sandbox.ensure_started()
         except GatewayError as error:
             live.start_task = None
+            metrics.count_start("failed")
             await asyncio.shield(self._lifecycle.end(live, "start_failed", error.message))
             raise
 

@@ -17,6 +17,7 @@ import structlog
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
+from kernel_gateway import metrics
 from kernel_gateway.errors import DatabaseUnavailable, GatewayError, GenerationMismatch, NoSpace, translate, translated
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock
@@ -128,6 +129,7 @@ class Worker:
         # Its cell is written after this block, and after `look` has found out what it left in the workspace.
         with self._record.ending(self._live.id, row.id, look):
             await self._commit(job, row, stored, displays)
+        metrics.count_execution(row.kind, row.status, row.queued, row.started, row.ended)
         await self._answer(job, row)
         # Last: a caller who comes back meanwhile finds the job in the session, where it is the running one until then.
         self._finished.keep(job)

@@ -12,6 +12,7 @@ from kernel_gateway.errors import QuotaReached, SessionLimit, Unauthorized
 from kernel_gateway.services.admission.dead_sandboxes import DeadSandboxes
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage import hibernations, principals, sessions
+from kernel_gateway.storage.locks import hold
 
 RETRY_SECONDS: Final = 10.0
 MEGABYTE: Final = 1 << 20
@@ -38,6 +39,7 @@ def require_place(connection: Connection, settings: Settings, principal_id: str,
 
     Raises SessionLimit, which says whether a removal under way makes the difference, and Unauthorized.
     """
+    hold(connection, "live sessions")
     most = settings.live_sessions
     disabled, quota = principals.standing(connection, principal_id)
     if disabled:  # since this call was let in
@@ -65,6 +67,7 @@ def _until_removed(message: str, principal_id: str | None) -> SessionLimit:
 
 def require_hibernated_place(connection: Connection, settings: Settings, principal_id: str, size: int) -> None:
     """For one more hibernated session, whose variables take so many bytes in the store; raises QuotaReached."""
+    hold(connection, "hibernated sessions", principal_id)
     most, most_bytes = settings.hibernated_sessions, settings.hibernated_mb * MEGABYTE
     if sessions.count_live(connection, principal_id, status="HIBERNATED") >= most:
         raise QuotaReached(f"{most:,} of your sessions are hibernated, which is the most: stop one", quota=most)

@@ -16,16 +16,25 @@ SEED = "KILLS_SEED"
 
 
 @pytest.mark.parametrize(
-    ("kills", "sessions"),
-    [(3, 2), pytest.param(100, 8, marks=[pytest.mark.long, pytest.mark.timeout(7200)])],
+    ("kills", "sessions", "database"),
+    [
+        (3, 2, "sqlite"),
+        pytest.param(100, 8, "sqlite", marks=[pytest.mark.long, pytest.mark.timeout(7200)]),
+        pytest.param(30, 8, "postgresql", marks=[pytest.mark.long, pytest.mark.timeout(3600)]),
+    ],
 )
 def test_what_was_acknowledged_comes_true_once_whatever_is_killed(
-    make_service: Callable[..., RunningService], capsys: pytest.CaptureFixture[str], kills: int, sessions: int
+    make_service: Callable[..., RunningService],
+    request: pytest.FixtureRequest,
+    capsys: pytest.CaptureFixture[str],
+    kills: int,
+    sessions: int,
+    database: str,
 ) -> None:
+    url = "" if database == "sqlite" else request.getfixturevalue("postgresql").create_database()
     seed = int(os.environ.get(SEED, random.SystemRandom().randrange(1_000_000)))
-    verdict = run_trial(
-        make_service(requests_per_second=10_000, invocations_per_second=10_000), Plan(seed, kills, sessions)
-    )
+    service = make_service(requests_per_second=10_000, invocations_per_second=10_000, database=url)
+    verdict = run_trial(service, Plan(seed, kills, sessions))
     with capsys.disabled():
         print(f"\n{verdict.table()}")
     assert not verdict.findings, "\n".join([f"{SEED}={seed}", *verdict.findings])

@@ -37,6 +37,16 @@ def test_an_administrator_is_one_only_by_a_credential_for_that(scope: Scope) -> 
     assert not caller_of(Principal("2", "me", admin=False), scope, "t", None).principal.admin
 
 
+@pytest.mark.parametrize("has", SCOPES)
+def test_the_scope_for_metrics_stands_beside_the_others(has: Scope) -> None:
+    scraper = caller_of(ADMIN, "metrics", "t", None)
+    assert scraper.may("metrics")
+    assert not scraper.may(has)
+    assert not scraper.principal.admin
+    assert caller_of(ADMIN, has, "t", None).may("metrics") == (has == "admin")
+    assert not caller_of(Principal("2", "me", admin=False), has, "t", None).may("metrics")
+
+
 def test_an_expiry_is_a_moment_at_which_it_counts_no_longer() -> None:
     caller = Caller(ADMIN, "read", "t", 10.0)
     assert (caller.counts_at(9.9), caller.counts_at(10.0)) == (True, False)

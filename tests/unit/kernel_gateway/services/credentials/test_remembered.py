@@ -24,7 +24,7 @@ class Asked:
 
 def test_an_answer_is_asked_for_once_until_something_is_forgotten() -> None:
     async def check() -> None:
-        kept, asked = Remembered[str](trusted=True), Asked()
+        kept, asked = Remembered[str](), Asked()
         for _ in range(3):
             assert await kept.ask("a", lambda: asked.answer("a")) == "A"
         assert asked.times == 1
@@ -37,7 +37,7 @@ def test_an_answer_is_asked_for_once_until_something_is_forgotten() -> None:
 
 def test_no_answer_is_not_remembered() -> None:
     async def check() -> None:
-        kept, asked = Remembered[str](trusted=True), Asked()
+        kept, asked = Remembered[str](), Asked()
         for _ in range(2):
             assert await kept.ask("", lambda: asked.answer("")) is None
         assert asked.times == 2
@@ -45,19 +45,9 @@ def test_no_answer_is_not_remembered() -> None:
     asyncio.run(check())
 
 
-def test_what_others_may_revoke_is_asked_for_every_time() -> None:
-    async def check() -> None:
-        kept, asked = Remembered[str](trusted=False), Asked()
-        for _ in range(2):
-            assert await kept.ask("a", lambda: asked.answer("a")) == "A"
-        assert asked.times == 2
-
-    asyncio.run(check())
-
-
 def test_an_answer_that_was_on_its_way_at_a_revocation_is_not_remembered() -> None:
     async def check() -> None:
-        kept, asked = Remembered[str](trusted=True), Asked()
+        kept, asked = Remembered[str](), Asked()
         under_way = asyncio.create_task(kept.ask("a", lambda: asked.answer("a")))
         while not asked.times:
             await asyncio.sleep(0)
@@ -73,7 +63,7 @@ def test_it_holds_so_many_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remembered, "MOST_REMEMBERED", 3)
 
     async def check() -> None:
-        kept, asked = Remembered[str](trusted=True), Asked()
+        kept, asked = Remembered[str](), Asked()
         for question in ("a", "b", "c", "d"):
             assert await kept.ask(question, lambda q=question: asked.answer(q)) == question.upper()  # type: ignore[misc]
         assert len(kept._answers) == 1

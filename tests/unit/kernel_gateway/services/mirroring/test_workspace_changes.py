@@ -63,7 +63,7 @@ class Place:
         self.spool = Spool(self.settings.state_path / "spool", self.mirrors)
         self.ledger = WorkspaceLedger(self.database, self.clock)
         self.changes = DurableChanges()
-        self._readiness = Readiness()
+        self._readiness = Readiness(self.database, lambda: None)
         self._background = Background()
         self.access = WorkspaceAccess(
             clock=self.clock,

@@ -1,0 +1,1 @@
+"""What differs between databases: how SQLite and PostgreSQL are connected to, and how each carries out transactions."""
