@@ -77,6 +77,11 @@ class Snapshots:
         finally:
             stream.close()
 
+    async def copy(self, name: str, other: str) -> None:
+        """Have it a second time, inside the store; raises NotFound, StoreUnavailable."""
+        with translated():
+            await self._mirrors.run(lambda: self._mirrors.store.copy(_key(name), _key(other)))
+
     async def remove(self, name: str) -> None:
         """Remove it from the store; an absent one is fine. Raises StoreUnavailable."""
         with translated():
