@@ -110,11 +110,12 @@ class SessionCopies:
         async def take(kernel: SandboxedKernel, _mirror: Mirror) -> None:
             most, at = find_most_bytes(live, chosen.environment), self._clock.now()
             kept = await write_down(live, kernel, most)
-            size = await self._snapshots.put(kernel.guest, begun.name, most)
+            put = await self._snapshots.put(kernel.guest, begun.name, most)
             await self._copies.copy(principal, live.row.workspace_id, wanted.session_id)
-            report = build_report(at, at + wanted.kept_seconds, size, kept, list_lost(live, chosen.environment))
+            lost = list_lost(live, chosen.environment, put)
+            report = build_report(at, at + wanted.kept_seconds, put.size, kept, lost)
             live.require_live()
-            taken.append(replace(begun, since=at, size_bytes=size, executions=live.executions, report=report))
+            taken.append(replace(begun, since=at, size_bytes=put.size, executions=live.executions, report=report))
 
         with translated():
             await live.sandbox.hold(take)

@@ -22,6 +22,7 @@ from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.admission.readiness import Readiness
 from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.environments.environments import Environments
+from kernel_gateway.services.mirroring.snapshots import Put
 from kernel_gateway.services.sessions.hibernating.live_quota import MEGABYTE, require_hibernated_place
 from kernel_gateway.services.sessions.hibernating.waking import HIBERNATED, Waking
 from kernel_gateway.services.sessions.live_session import LiveSession
@@ -48,7 +49,7 @@ RETRY_SECONDS: Final = 300.0
 """After which one is tried again that could not be hibernated: the store may be back, a task over."""
 MOST_TOLD: Final = 100
 """Variables in a report, those that are lost first."""
-OUTSIDE: Final = "files outside /workspace, and packages installed there"
+OUTSIDE: Final = "files outside /workspace and the home directory, and packages installed there"
 CONTEXTS: Final = "names of contexts besides the default one"
 OTHERS: Final = "what kernels for other languages hold"
 
@@ -159,12 +160,13 @@ class Hibernation:
         begun = HibernationRow(str(uuid.uuid4()), live.id, "begun", self._clock.now(), executions=live.executions)
         await self._database.run(lambda c: hibernations.put(c, begun))
         try:
-            size = await self._snapshots.put(kernel.guest, begun.name, most)
+            put = await self._snapshots.put(kernel.guest, begun.name, most)
             await mirror.flush(self._settings.flush_deadline_seconds, final=True)
             if unless_used:
                 require_idle(live)
             live.require_live()
-            await self._store(live, replace(begun, size_bytes=size), kept, list_lost(live, environment))
+            lost = list_lost(live, environment, put)
+            await self._store(live, replace(begun, size_bytes=put.size), kept, lost)
         except BaseException:
             self.give_up(begun)
             raise
@@ -251,9 +253,11 @@ def build_report(
     return HibernationReport(rfc3339(at), rfc3339(until), size_bytes, told[:MOST_TOLD], omitted, lost)
 
 
-def list_lost(live: LiveSession, environment: Environment) -> list[str]:
+def list_lost(live: LiveSession, environment: Environment, put: Put) -> list[str]:
     """What is not kept besides variables, so that it is told before it is gone."""
     lost = [] if environment.keep_packages else [OUTSIDE]
+    if put.without_home is not None:
+        lost.append(f"files of the home directory: {put.without_home}")
     if live.surroundings is not None and live.surroundings.contexts:
         lost.append(CONTEXTS)
     return [*lost, OTHERS]
