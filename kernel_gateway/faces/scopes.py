@@ -100,7 +100,7 @@ AGENT_ENGINE: Final[Table] = {
     "read": (
         *("ListReasoningEngines", "GetReasoningEngine", "GetReasoningEngineOperation"),
         *("ListSandboxEnvironments", "GetSandboxEnvironment", "GetSandboxEnvironmentOperation"),
-        *("ListSandboxEnvironmentSnapshots", "GetSandboxEnvironmentSnapshot"),
+        *("ListSandboxEnvironmentSnapshots", "GetSandboxEnvironmentSnapshot", "GetSandboxEnvironmentSnapshotOperation"),
         *("ListSandboxEnvironmentTemplates", "GetSandboxEnvironmentTemplate", "GetSandboxEnvironmentTemplateOperation"),
     ),
     "run": (

@@ -39,6 +39,7 @@ from kernel_gateway.services.mirroring.snapshots import Snapshots
 from kernel_gateway.services.reconciler import Reconciler
 from kernel_gateway.services.replays.forks import Forks
 from kernel_gateway.services.replays.replays import Replays
+from kernel_gateway.services.replays.session_copies import SessionCopies
 from kernel_gateway.services.replays.stage import ReplayServices
 from kernel_gateway.services.sessions.builder import SandboxBuilder, SessionBuilder
 from kernel_gateway.services.sessions.contexts import Contexts
@@ -105,6 +106,7 @@ class Services(Foundation):
         self._build_executions()
         self._build_attachments()
         self._build_notebook_uses(view)
+        self._build_forks()
         self._build_datasets()
         self._build_credentials()
         self._build_upkeep()
@@ -388,6 +390,9 @@ class Services(Foundation):
             registry=self.registry,
             notebooks=self.notebooks,
         )
+
+    def _build_forks(self) -> None:
+        """Sessions that begin as others were."""
         self.forks = Forks(
             self.replays,
             clock=self.clock,
@@ -397,6 +402,15 @@ class Services(Foundation):
             copies=self._copies,
             files=self.files,
             workspaces=self.workspaces,
+        )
+        self.session_copies = SessionCopies(
+            self.waking,
+            self.hibernation,
+            agents=self.agents,
+            copies=self._copies,
+            registry=self.registry,
+            builder=self._builder,
+            lifecycle=self.lifecycle,
         )
 
     def _build_datasets(self) -> None:

@@ -1,10 +1,10 @@
-"""Queries on what clients of Agent Engine make: engines, and the sandboxes and templates in them."""
+"""Queries on what clients of Agent Engine make: engines, and the sandboxes, snapshots and templates in them."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, insert, or_, select, update
@@ -14,15 +14,17 @@ from kernel_gateway.storage.locks import hold
 from kernel_gateway.storage.tables import agent_engine_resources as resources
 from kernel_gateway.storage.tables import sessions
 
-Kind = Literal["engine", "sandbox", "template"]
+Kind = Literal["engine", "sandbox", "snapshot", "template"]
+SESSIONS: Final[tuple[Kind, ...]] = ("sandbox", "snapshot")
+"""What is a session: gone once that has ended."""
 FAILED = ("lost", "shutdown")
-"""Why a session ended whose sandbox is still shown; one that ended for any other reason is gone."""
+"""Why a session ended whose sandbox is still shown all the same."""
 
 
 @dataclass(frozen=True)
 class ResourceRow:
     """One of them as it is stored. `engine_id` is None for an engine; `session_id`, and what follows `deleted`, which
-    is how the session is now, for all but sandboxes."""
+    is how the session is now, for what is none."""
 
     id: str
     kind: Kind
@@ -118,6 +120,11 @@ def has_children(connection: Connection, engine_id: str) -> bool:
     return connection.execute(query.limit(1)).first() is not None
 
 
+def set_content(connection: Connection, resource_id: str, content: dict[str, Any]) -> None:
+    """Replace what is said of one."""
+    connection.execute(update(resources).where(resources.c.id == resource_id).values(content=to_json(content)))
+
+
 def delete(connection: Connection, resource_id: str, now: float) -> list[str]:
     """Mark one as deleted, and all that is in it, and name their sessions; what is deleted already stays as it was."""
     which = or_(resources.c.id == resource_id, resources.c.engine_id == resource_id) & resources.c.deleted.is_(None)
@@ -126,8 +133,8 @@ def delete(connection: Connection, resource_id: str, now: float) -> list[str]:
 
 
 def _is_shown() -> ColumnElement[bool]:
-    ended = and_(sessions.c.status == "TERMINATED", sessions.c.ended_reason.in_(FAILED))
-    return or_(resources.c.kind != "sandbox", sessions.c.status != "TERMINATED", ended)
+    failed = and_(resources.c.kind == "sandbox", sessions.c.status == "TERMINATED", sessions.c.ended_reason.in_(FAILED))
+    return or_(resources.c.kind.not_in(SESSIONS), sessions.c.status != "TERMINATED", failed)
 
 
 def _rows() -> Select[Any]:
@@ -139,7 +146,8 @@ def _rows() -> Select[Any]:
 
 
 def _read(row: Row[Any]) -> ResourceRow:
-    gone = row.status == "TERMINATED" and row.ended_reason not in FAILED
+    failed = row.kind == "sandbox" and row.ended_reason in FAILED
+    gone = row.status == "TERMINATED" and not failed
     return ResourceRow(
         id=row.id,
         kind=row.kind,

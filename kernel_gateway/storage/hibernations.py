@@ -37,7 +37,7 @@ class HibernationRow:
     @property
     def name(self) -> str:
         """What it is called in the store."""
-        return f"{self.session_id}/{self.id}"
+        return self.id
 
 
 def put(connection: Connection, row: HibernationRow) -> None:

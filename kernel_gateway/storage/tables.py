@@ -171,9 +171,9 @@ agent_engine_resources = Table(
     Index("ix_agent_engine_resources_principal_id_kind_number", "principal_id", "kind", "number"),
     Index("ix_agent_engine_resources_engine_id_number", "engine_id", "number"),
 )
-"""What clients of Agent Engine make: `kind` is engine, sandbox or template, `id` the digits in its name. `engine_id` is
-whose child it is; `session_id` is the session that a sandbox is, written before that is started. `content` is JSON:
-what the client said of it. A deleted one stays: its operations can still be asked for."""
+"""What clients of Agent Engine make: `kind` is engine, sandbox, snapshot or template, `id` the digits in its name.
+`engine_id` is whose child it is; `session_id` is the session that a sandbox or a snapshot is, written before that is
+there. `content` is JSON: what the client said of it. A deleted one stays: its operations can still be asked for."""
 
 workspaces = Table(
     "workspaces",

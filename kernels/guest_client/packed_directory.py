@@ -1,7 +1,7 @@
 """The files of one directory of a sandbox as one stream of bytes, and the way back into another sandbox.
 
-The stream is what `kernels.guest.workspace.batch` takes. What the files hold is looked at by nobody on this side; a
-directory that is not as it was listed by the time it is read is `SandboxFailed`.
+The stream is what `kernels.guest.workspace.batch` takes. What the files hold is looked at by nobody on this side. A
+file is as it is when it is read, and left out when it is gone by then.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 
-from kernels.errors import SandboxFailed
+from kernels.errors import GuestRefused, SandboxFailed
 from kernels.guest.workspace.batch import head
 from kernels.guest_client.answers import FileStat
 from kernels.guest_client.client import GuestClient
@@ -21,34 +21,48 @@ MOST_FILES: Final = 2_000
 
 @dataclass(frozen=True)
 class PackedDirectory:
-    """What a directory has, and how many bytes its stream is."""
+    """What a directory has, about how many bytes its stream is, and how many at most."""
 
     files: tuple[FileStat, ...]
     size: int
+    most_bytes: int
 
     async def chunks(self, guest: GuestClient) -> AsyncGenerator[bytes]:
-        """The stream, of exactly `size` bytes; raises `SandboxFailed` and the guest's errors."""
+        """The stream; raises `SandboxFailed` when it is more than may be, and the guest's errors."""
+        left = self.most_bytes
         for file in self.files:
-            yield head(file.path, file.size)
-            found, content = await guest.open_file(file.path, max_bytes=file.size, everywhere=True)
+            try:
+                found, content = await guest.open_file(file.path, max_bytes=left, everywhere=True)
+            except GuestRefused as refused:
+                if refused.code != "not_found":
+                    raise
+                continue
             async with aclosing(content):
-                if found.size != file.size:
-                    raise SandboxFailed(f"{file.path!a} is not as it was listed")
+                left -= found.size
+                yield head(file.path, found.size)
                 async for chunk in content:
                     yield chunk
 
 
-async def list_packed(guest: GuestClient, directory: str, most_bytes: int) -> PackedDirectory:
-    """The regular files of a directory, by its path from the sandbox's root; raises `SandboxFailed` for too many."""
-    listed = await guest.list_files(directory, recursive=False, limit=MOST_FILES + 1, everywhere=True)
+async def list_packed(
+    guest: GuestClient, directory: str, most_bytes: int, *, below: bool = False
+) -> PackedDirectory | str:
+    """The regular files of a directory, by its path from the sandbox's root, or in a sentence that they are too many.
+
+    `below` are also those of directories in it that are not hidden. Raises `SandboxFailed`.
+    """
+    listed = await guest.list_files(
+        directory, recursive=below, limit=MOST_FILES + 1, everywhere=True, private=not below
+    )
     # The smallest first: who reads the directory as it is filled learns early what will be in it.
     files = tuple(sorted((each for each in listed if each.kind == "file"), key=lambda each: each.size))
     size = sum(len(head(each.path, 0)) + each.size for each in files)
     if len(listed) > MOST_FILES or size > most_bytes:
-        raise SandboxFailed(f"/{directory} holds more than may be kept: {len(listed):,} files, {size:,} bytes")
-    if any(each.path.rpartition("/")[0] != directory for each in files):
+        many = f"more than {MOST_FILES:,}" if len(listed) > MOST_FILES else f"{len(files):,}"
+        return f"/{directory} holds more than may be kept: {many} files, {size:,} bytes"
+    if not all(each.path.startswith(f"{directory}/") for each in files):
         raise SandboxFailed(f"the guest lists what is not in /{directory}")
-    return PackedDirectory(files, size)
+    return PackedDirectory(files, size, most_bytes)
 
 
 async def unpack(guest: GuestClient, chunks: AsyncIterator[bytes]) -> None:

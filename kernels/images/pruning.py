@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from kernels.errors import EnvironmentBuildFailed
 from kernels.images.kernel_packages import CACHE
-from kernels.oci.environments import Progress, building, measure_size, megabytes, remove_tree
+from kernels.oci.environments import DOWNLOADS, Progress, building, measure_size, megabytes, remove_tree
 
 _CLAIMS: Final = "uids"
 _JOURNAL: Final = "sandbox.json"
@@ -24,7 +24,7 @@ _AWAY: Final = ".removed-"
 
 @dataclass(frozen=True)
 class Unused:
-    """What can go: a build, what a killed one left, or packages that no image needs; `why` says which."""
+    """What can go: a build, its downloads, what a killed one left, packages that no image needs; `why` says which."""
 
     path: Path
     why: str
@@ -66,6 +66,10 @@ def find_unused(directory: Path, in_use: set[str]) -> list[Unused]:
         current = (directory / name / "current").resolve()
         for build in sorted((directory / name).iterdir()):
             if build.is_symlink() or not build.is_dir():
+                continue
+            if build.name == DOWNLOADS:
+                if current.exists():  # else a build was cut off, and goes on with them
+                    found.append(Unused(build, "downloads of its builds", measure_size(build)))
                 continue
             if build.name.startswith("."):
                 found.append(Unused(build, "left by a build that did not end", measure_size(build)))

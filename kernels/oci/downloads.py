@@ -1,8 +1,9 @@
 """What a build has downloaded of Debian and PyPI, kept in a folder so that a build after it fetches only what is new.
 
 Below `<environments directory>/<name>/.cache`: `debs`, where apt keeps packages and parts of them, and `wheels`. A
-wheel counts as there when its checksum is one that the lock names. What a finished build does not use is removed, so
-the folder holds one image's packages at most, and those of builds that were cut off since.
+wheel counts as there when its checksum is one that the lock names; others are removed when a build begins to fetch, and
+of each Debian package but the newest file. So the folder holds one image's packages at most, however many builds were
+cut off; what a finished build has not used is removed as well.
 """
 
 from __future__ import annotations
@@ -39,21 +40,24 @@ class Downloads:
         self.wheels = folder / "wheels"
 
     def prepare(self) -> None:
-        """Make the folders; `partial` is where apt downloads to."""
+        """Make the folders, `partial` for what apt downloads; of each Debian package only the newest file stays."""
         for directory in (self.debs / "partial", self.wheels):
             directory.mkdir(parents=True, exist_ok=True)
+        newest = dict[tuple[str, str], Path]()
+        for path in sorted(self.debs.glob("*.deb"), key=lambda path: path.stat().st_mtime):
+            package, _, rest = path.name.partition("_")
+            if older := newest.get(named := (package, rest.rpartition("_")[2])):
+                older.unlink()
+            newest[named] = path
 
     def find_missing(self, pins: list[Pin]) -> list[Pin]:
-        """The packages of which no file with a checksum of the lock is there."""
-        there = {checksum for _, checksum in self._checksums()}
+        """The packages of which no file with a checksum of the lock is there; files with none of these are removed."""
+        there = self._keep_wheels(pins)
         return [pin for pin in pins if pin.hashes.isdisjoint(there)]
 
     def keep_only(self, pins: list[Pin], root: Path) -> int:
         """Remove what neither the lock nor the packages of `root` name; returns the bytes of what stays."""
-        wanted = frozenset[str]().union(*(pin.hashes for pin in pins))
-        for path, checksum in list(self._checksums()):
-            if checksum not in wanted:
-                path.unlink()
+        self._keep_wheels(pins)
         installed = set(_name_debs((root / "var/lib/dpkg/status").read_text()))
         for path in self.debs.glob("*.deb"):
             if path.name not in installed:
@@ -62,10 +66,17 @@ class Downloads:
             path.unlink()
         return sum(path.stat().st_size for path in (*self.wheels.iterdir(), *self.debs.glob("*.deb")))
 
-    def _checksums(self) -> Iterator[tuple[Path, str]]:
-        for path in sorted(self.wheels.iterdir()):
+    def _keep_wheels(self, pins: list[Pin]) -> set[str]:
+        """The checksums of those that the lock names; the others are removed."""
+        wanted, kept = frozenset[str]().union(*(pin.hashes for pin in pins)), set[str]()
+        for path in list(self.wheels.iterdir()):
             with path.open("rb") as file:
-                yield path, hashlib.file_digest(file, "sha256").hexdigest()
+                checksum = hashlib.file_digest(file, "sha256").hexdigest()
+            if checksum in wanted:
+                kept.add(checksum)
+            else:
+                path.unlink()
+        return kept
 
 
 def _name_debs(status: str) -> Iterator[str]:

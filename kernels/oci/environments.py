@@ -34,6 +34,8 @@ Progress = Callable[[str], None]
 
 _STEP_SECONDS: Final = 3600
 _SAY_SECONDS: Final = 5.0
+DOWNLOADS: Final = ".cache"
+"""The folder beside the builds of one image that has what they fetched."""
 MANYLINUX: Final = ("manylinux_2_28", "manylinux_2_27", "manylinux_2_24", "manylinux_2_17", "manylinux2014")
 """Platforms of wheels that fit every image, the newest first."""
 _PIP_AT_ONCE: Final = 20
@@ -112,7 +114,7 @@ def _read_environment(path: Path) -> Environment:
 
 def _build(recipe: Recipe, target: Path, progress: Progress, variables: Mapping[str, str]) -> None:
     started = time.monotonic()
-    downloads = Downloads(target.parent / ".cache")
+    downloads = Downloads(target.parent / DOWNLOADS)
     downloads.prepare()
     _require_space(recipe, target, progress)
     with stage(target) as unfinished:

@@ -18,7 +18,6 @@ MOST_MODULES = 20
 SMALL_LINES = 40
 SMALL = {
     "kernel_gateway.dataset_profile.packing": "runs in the service; the rest of its folder runs in a sandbox",
-    "kernel_gateway.faces.agent_engine.operations": "one resource a module",
     "kernel_gateway.faces.agentcore.tools.code": "one kind of tool a module",
     "kernel_gateway.faces.jupyter.service": "one resource a module",
     "kernel_gateway.views.folding": "pure, beside colours: where HTML of a terminal may be cut",

@@ -94,7 +94,7 @@ def prune(settings: Settings, *, yes: bool) -> None:
     """List the builds of images that nothing needs, and with --yes remove them.
 
     A build is needed while it is its environment's newest, or while a sandbox runs on it, of any service that has this
-    run directory. What a build that was killed has left goes as well.
+    run directory. What a build that was killed has left goes as well, and what finished builds have downloaded.
     """
     from kernels.images import pruning  # noqa: PLC0415 - the client's verbs need none of it
     from kernels.oci.environments import megabytes  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""What is answered: engines, sandboxes, templates and operations in Google's members. Pure.
+"""What is answered: engines, sandboxes, snapshots, templates and operations in Google's members. Pure.
 
 An operation is what its resource says of it, so it is kept as long as that is: `{resource}/operations/create`, and
 `/delete` once it is deleted. All are done when they are first answered.
@@ -10,13 +10,14 @@ from typing import Any, Final, Literal
 
 from kernel_gateway.faces.agent_engine.names import Place
 from kernel_gateway.services.clock import rfc3339
-from kernel_gateway.storage.agent_engine import ResourceRow
+from kernel_gateway.storage.agent_engine import SESSIONS, ResourceRow
 
 Verb = Literal["create", "delete", "pause", "resume"]
 TYPES: Final = "type.googleapis.com/google.cloud.aiplatform.v1beta1"
 MESSAGES: Final = {
     "engine": "ReasoningEngine",
     "sandbox": "SandboxEnvironment",
+    "snapshot": "SandboxEnvironmentSnapshot",
     "template": "SandboxEnvironmentTemplate",
 }
 STATES: Final = {
@@ -49,6 +50,7 @@ def describe(row: ResourceRow) -> dict[str, Any]:
         gone = row.deleted is not None
         answer["state"] = STATES[None if gone else row.status]
         answer["updateTime"] = rfc3339(row.last_activity or row.created)
+    if row.kind in SESSIONS:
         answer["expireTime"] = rfc3339(row.expires or row.created)
     return answer
 

@@ -1,18 +1,20 @@
-"""Engines (`reasoningEngines`): what sandboxes and templates belong to. Nothing is deployed to one here."""
+"""Engines (`reasoningEngines`): what sandboxes, snapshots and templates belong to. Nothing is deployed to one here."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement
 
+from kernel_gateway.errors import NotFound
 from kernel_gateway.faces.agent_engine import answers
 from kernel_gateway.faces.agent_engine.calls import Call
 from kernel_gateway.faces.agent_engine.filters import parse_filter
 from kernel_gateway.faces.errors import NotOffered
 from kernel_gateway.storage import agent_engine
-from kernel_gateway.storage.agent_engine import EVERYTHING, ResourceRow
+from kernel_gateway.storage.agent_engine import EVERYTHING, SESSIONS, Kind, ResourceRow
 
 PAGE: Final = 100
 MOST_PAGE: Final = 1_000
@@ -48,27 +50,36 @@ async def list_engines(call: Call) -> dict[str, Any]:
 
 
 async def delete_engine(call: Call) -> dict[str, Any]:
-    """With `force` also what is in it: its sandboxes are stopped first."""
+    """With `force` also what is in it: its sandboxes and snapshots end first."""
     call.services.limits.take_invocation(call.principal)
     row = await find_engine(call)
     force = call.query.force or bool(call.body.force)
     if force:
-        await _stop_sandboxes(call, row)
+        for kind in SESSIONS:
+            await _stop_sessions(call, row, kind)
     for session_id in await call.face.resources.delete(row, force=force):  # those that came meanwhile
         if call.services.registry.find(call.principal, session_id) is not None:
             await call.services.sessions.stop(call.principal, session_id)
     return answers.describe_operation(await find_engine(call, deleted=True), "delete")
 
 
-async def _stop_sandboxes(call: Call, engine: ResourceRow) -> None:
-    token = None
-    where = agent_engine.children_of(engine.id, "sandbox")
+async def _stop_sessions(call: Call, engine: ResourceRow, kind: Kind) -> None:
+    token, where = None, agent_engine.children_of(engine.id, kind)
     while True:
         rows, token = await call.face.resources.list(where, EVERYTHING, MOST_PAGE, token)
         for row in rows:
-            await call.services.sessions.stop(call.principal, row.session_id or "")
+            await end_session(call, row, with_files=kind == "snapshot")
         if token is None:
             return
+
+
+async def end_session(call: Call, row: ResourceRow, *, with_files: bool = False) -> None:
+    """End what a sandbox or a snapshot is; files that it leaves stay in its workspace, or go as well."""
+    session_id = row.session_id or ""
+    await call.services.sessions.stop(call.principal, session_id)
+    if with_files:
+        with contextlib.suppress(NotFound):
+            await call.services.removals.remove(call.principal, session_id)
 
 
 async def find_engine(call: Call, *, deleted: bool = False) -> ResourceRow:

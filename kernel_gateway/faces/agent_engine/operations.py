@@ -9,7 +9,7 @@ from kernel_gateway.faces.agent_engine.answers import Verb
 from kernel_gateway.faces.agent_engine.calls import Call
 from kernel_gateway.faces.agent_engine.engines import find_engine
 from kernel_gateway.faces.agent_engine.names import make_missing_error
-from kernel_gateway.faces.agent_engine.sandboxes import find_sandbox
+from kernel_gateway.faces.agent_engine.sandboxes import find_sandbox, find_snapshot
 from kernel_gateway.faces.agent_engine.templates import find_template
 from kernel_gateway.storage.agent_engine import ResourceRow
 
@@ -20,6 +20,10 @@ async def get_engine_operation(call: Call) -> dict[str, Any]:
 
 async def get_sandbox_operation(call: Call) -> dict[str, Any]:
     return _describe(call, await find_sandbox(call, deleted=True))
+
+
+async def get_snapshot_operation(call: Call) -> dict[str, Any]:
+    return _describe(call, await find_snapshot(call, deleted=True))
 
 
 async def get_template_operation(call: Call) -> dict[str, Any]:

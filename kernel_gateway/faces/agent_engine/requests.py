@@ -73,6 +73,16 @@ class CreateSandbox(Members):
     sandbox_environment_snapshot: Text | None = None
 
 
+class CreateSnapshot(Members):
+    """A SandboxEnvironmentSnapshot."""
+
+    display_name: DisplayName | None = None
+    owner: Text | None = None
+    ttl: str | None = None
+    expire_time: str | None = None
+    post_snapshot_action: str | None = None
+
+
 class DefaultContainer(Members):
     """A container of the service's own."""
 

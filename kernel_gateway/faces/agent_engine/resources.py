@@ -1,7 +1,7 @@
-"""Engines, sandboxes and templates as they are kept: rows of the database, each its principal's.
+"""Engines, sandboxes, snapshots and templates as they are kept: rows of the database, each its principal's.
 
-A sandbox's row is written before its session is started, under the id that the session then gets: a service that ends
-in between leaves a row that nothing shows, and never a session that nobody can name.
+The row of a sandbox or a snapshot is written before its session is there, under the id that this then gets: a service
+that ends in between leaves a row that nothing shows, and never a session that nobody can name.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from kernel_gateway.faces.agent_engine.names import (
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.clock import Clock
 from kernel_gateway.storage import agent_engine
-from kernel_gateway.storage.agent_engine import Kind, ResourceRow, Wanted
+from kernel_gateway.storage.agent_engine import SESSIONS, Kind, ResourceRow, Wanted
 from kernel_gateway.storage.database import Database
 
 MOST_EACH: Final = 1_000
-"""Engines, and templates, that one principal may have; sandboxes are sessions, which are bounded as such."""
+"""Engines, and templates, that one principal may have; the others are sessions, which are bounded as such."""
 LEAST_ID: Final = 10**18
 """Ids are as Google's: numbers of 19 digits."""
 
@@ -51,7 +51,7 @@ class Resources:
             location=chosen.location,
             created=self._clock.now(),
             engine_id=engine_id,
-            session_id=str(uuid.uuid4()) if kind == "sandbox" else None,
+            session_id=str(uuid.uuid4()) if kind in SESSIONS else None,
             **more,
         )
 
@@ -59,7 +59,7 @@ class Resources:
             engine = engine_id and agent_engine.find(connection, principal.id, "engine", engine_id, lock=True)
             if engine_id and (not engine or engine.deleted is not None):
                 raise make_missing_error(place.engine(engine_id))
-            if kind != "sandbox" and agent_engine.count(connection, principal.id, kind) >= MOST_EACH:
+            if kind not in SESSIONS and agent_engine.count(connection, principal.id, kind) >= MOST_EACH:
                 raise QuotaReached(f"{MOST_EACH:,} of your {kind}s are there, which is the most: delete one first")
             agent_engine.add(connection, row)
 
@@ -78,10 +78,15 @@ class Resources:
         name = place.engine(engine_id) if kind == "engine" else place.child(engine_id, kind, resource_id)
         if row is None or not _is_at(row, place) or (kind != "engine" and row.engine_id != engine_id):
             raise make_missing_error(name)
-        gone = row.deleted is not None or (kind == "sandbox" and row.status is None)
+        gone = row.deleted is not None or (kind in SESSIONS and row.status is None)
         if gone and not deleted:
             raise make_missing_error(name)
         return row
+
+    async def add_content(self, row: ResourceRow, **more: Any) -> None:
+        """Say more of it; what is None is not said."""
+        content = {**row.content, **{name: value for name, value in more.items() if value is not None}}
+        await self._database.run(lambda c: agent_engine.set_content(c, row.id, content))
 
     async def delete(self, row: ResourceRow, *, force: bool = True) -> list[str]:
         """Mark it as deleted, with all that is in it; raises Conflict when something is, without `force`.
@@ -92,7 +97,9 @@ class Resources:
         def remove(connection: Connection) -> list[str]:
             agent_engine.find(connection, row.principal_id, row.kind, row.id, lock=True)
             if not force and agent_engine.has_children(connection, row.id):
-                raise Conflict("the engine still has sandboxes or templates: delete them first, or use force")
+                raise Conflict(
+                    "the engine still has sandboxes, snapshots or templates: delete them first, or use force"
+                )
             return agent_engine.delete(connection, row.id, self._clock.now())
 
         return await self._database.run(remove)

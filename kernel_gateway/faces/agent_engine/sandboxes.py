@@ -1,23 +1,21 @@
-"""Sandboxes (`sandboxEnvironments`): each is a session, started before the answer to its creation.
-
-What Google's service does with them and this one does not yet is answered as that, to callers who may ask.
-"""
+"""Sandboxes (`sandboxEnvironments`): each is a session, started before the answer to its creation."""
 
 from __future__ import annotations
 
 import datetime
 import math
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from kernel_gateway.errors import InvalidRequest, NotFound
 from kernel_gateway.faces.agent_engine import answers
 from kernel_gateway.faces.agent_engine.calls import Call
-from kernel_gateway.faces.agent_engine.engines import find_engine, list_page
+from kernel_gateway.faces.agent_engine.engines import end_session, find_engine, list_page
 from kernel_gateway.faces.agent_engine.names import read_child
-from kernel_gateway.faces.agent_engine.requests import CreateSandbox, Spec, read_duration
+from kernel_gateway.faces.agent_engine.requests import CreateSandbox, CreateSnapshot, Spec, read_duration
 from kernel_gateway.faces.agent_engine.templates import find_template
 from kernel_gateway.faces.errors import NotOffered
 from kernel_gateway.faces.json_bodies import quote
+from kernel_gateway.services.replays.session_copies import Wanted
 from kernel_gateway.storage import agent_engine
 from kernel_gateway.storage.agent_engine import ResourceRow
 from sandcell.models.sessions import StartSession
@@ -35,9 +33,12 @@ async def create_sandbox(call: Call) -> dict[str, Any]:
     """The work goes on when the client leaves: what was started is then found in the list."""
     call.services.limits.take_invocation(call.principal)
     engine, body = await find_engine(call), call.body
-    content = await _read_content(call, engine, body)
-    timeout = _read_ttl(call, body)
-    row = await call.services.background.carry_out(_start(call, engine, body, content, timeout), "create sandbox")
+    snapshot = await _read_snapshot(call, engine, body)
+    content = await _read_content(call, engine, body, snapshot)
+    most = call.services.settings.session_timeout_max_seconds
+    timeout = read_ttl(call, body, min(call.services.settings.agent_engine_ttl_seconds, most), most)
+    work = _start(call, engine, body, content, timeout=timeout, snapshot=snapshot)
+    row = await call.services.background.carry_out(work, "create sandbox")
     return answers.describe_operation(row, "create")
 
 
@@ -53,7 +54,7 @@ async def list_sandboxes(call: Call) -> dict[str, Any]:
 async def delete_sandbox(call: Call) -> dict[str, Any]:
     """Its session is stopped first: what is answered as deleted is."""
     row = await find_sandbox(call)
-    await call.services.sessions.stop(call.principal, row.session_id or "")
+    await end_session(call, row)
     await call.face.resources.delete(row)
     return answers.describe_operation(await find_sandbox(call, deleted=True), "delete")
 
@@ -71,16 +72,6 @@ async def resume_sandbox(call: Call) -> dict[str, Any]:
     return answers.describe_operation(await find_sandbox(call), "resume")
 
 
-async def snapshot_sandbox(call: Call) -> NoReturn:
-    await find_sandbox(call)
-    raise NotOffered("there are no snapshots here yet: have code save what matters to files, and take those")
-
-
-async def use_snapshot(call: Call) -> NoReturn:
-    await find_engine(call)
-    raise NotOffered("there are no snapshots here yet")
-
-
 async def find_sandbox(call: Call, *, deleted: bool = False) -> ResourceRow:
     """The sandbox that the address names; raises NotFound."""
     row = await call.face.resources.find(call.principal, "sandbox", call.place, dict(call.ids), deleted=deleted)
@@ -88,8 +79,20 @@ async def find_sandbox(call: Call, *, deleted: bool = False) -> ResourceRow:
     return row
 
 
+async def find_snapshot(call: Call, *, deleted: bool = False, ids: dict[str, str] | None = None) -> ResourceRow:
+    """The snapshot that the address names, or these ids; raises NotFound."""
+    asked = dict(call.ids) if ids is None else ids
+    return await call.face.resources.find(call.principal, "snapshot", call.place, asked, deleted=deleted)
+
+
 async def _start(
-    call: Call, engine: ResourceRow, body: CreateSandbox, content: dict[str, Any], timeout: int
+    call: Call,
+    engine: ResourceRow,
+    body: CreateSandbox,
+    content: dict[str, Any],
+    *,
+    timeout: int,
+    snapshot: ResourceRow | None,
 ) -> ResourceRow:
     """The row, then the session; a start that fails leaves nothing that is shown."""
     name = body.display_name or ""
@@ -101,7 +104,10 @@ async def _start(
         environment=call.face.environment, name=name, timeout_seconds=timeout, idle_timeout_seconds=timeout
     )
     try:
-        await call.services.sessions.start(call.principal, wanted, row.session_id)
+        if snapshot is None:
+            await call.services.sessions.start(call.principal, wanted, row.session_id)
+        else:
+            await _start_from(call, snapshot, row, timeout)
     except BaseException:
         await call.face.resources.delete(row)
         raise
@@ -112,11 +118,40 @@ async def _start(
         raise
 
 
-async def _read_content(call: Call, engine: ResourceRow, body: CreateSandbox) -> dict[str, Any]:
+async def _start_from(call: Call, snapshot: ResourceRow, row: ResourceRow, timeout: int) -> None:
+    """A copy of the snapshot's session, awake; one that cannot be woken leaves nothing."""
+    session_id = row.session_id or ""
+    name = row.display_name or f"session-{session_id[:8]}"
+    kept_seconds = float(call.services.settings.state_ttl_seconds)
+    wanted = Wanted(session_id, name, kept_seconds=kept_seconds, lifetime_seconds=timeout)
+    await call.services.session_copies.copy(call.principal, snapshot.session_id or "", wanted)
+    try:
+        await call.services.hibernation.resume(call.principal, session_id)
+    except BaseException:
+        await end_session(call, row, with_files=True)
+        raise
+
+
+async def _read_snapshot(call: Call, engine: ResourceRow, body: CreateSandbox) -> ResourceRow | None:
+    """What it is to begin as; raises InvalidRequest, NotFound."""
+    if not body.sandbox_environment_snapshot:
+        return None
+    snapshot_id = read_child(body.sandbox_environment_snapshot, answers.name_of(engine), "snapshot")
+    return await find_snapshot(call, ids={"engine": engine.id, "snapshot": snapshot_id})
+
+
+async def _read_content(
+    call: Call, engine: ResourceRow, body: CreateSandbox, snapshot: ResourceRow | None
+) -> dict[str, Any]:
     """What is kept of the request; raises NotOffered, InvalidRequest, NotFound for a template that is not there."""
-    if body.sandbox_environment_snapshot:
-        raise NotOffered("sandboxEnvironmentSnapshot: there are no snapshots here yet: make a new sandbox")
     content: dict[str, Any] = {"spec": await _read_spec(call, body.spec or Spec())}
+    if snapshot is not None:
+        content["sandboxEnvironmentSnapshot"] = answers.name_of(snapshot)
+        if body.spec is None:
+            source = str(snapshot.content["sourceSandboxEnvironment"]).rpartition("/")[2]
+            ids = {"engine": engine.id, "sandbox": source}
+            row = await call.face.resources.find(call.principal, "sandbox", call.place, ids, deleted=True)
+            content["spec"] = row.content["spec"]
     if body.owner:
         content["owner"] = body.owner
     if body.sandbox_environment_template:
@@ -158,20 +193,18 @@ async def _require_machine(call: Call, machine: str) -> None:
         )
 
 
-def _read_ttl(call: Call, body: CreateSandbox) -> int:
+def read_ttl(call: Call, body: CreateSandbox | CreateSnapshot, default: int, most: int) -> int:
     """Seconds that it lives; more than the service has is taken for the most, as Google does with a year."""
     if body.ttl is not None and body.expire_time is not None:
         raise InvalidRequest("ttl or expireTime, not both", field="ttl")
-    settings = call.services.settings
-    most = settings.session_timeout_max_seconds
     if body.ttl is not None:
         asked = read_duration(body.ttl)
     elif body.expire_time is not None:
         asked = math.ceil(_read_time(body.expire_time) - call.services.clock.now())
     else:
-        asked = min(settings.agent_engine_ttl_seconds, most)
+        asked = default
     if asked < 1:
-        raise InvalidRequest("ttl, expireTime: a sandbox lives for a second at least", field="ttl")
+        raise InvalidRequest("ttl, expireTime: a sandbox or snapshot lives for a second at least", field="ttl")
     return min(asked, most)
 
 

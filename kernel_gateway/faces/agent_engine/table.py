@@ -12,6 +12,7 @@ from kernel_gateway.faces.agent_engine import (
     operations,
     requests,
     sandboxes,
+    snapshots,
     templates,
 )
 from kernel_gateway.faces.agent_engine.calls import Call
@@ -48,7 +49,6 @@ TEMPLATE: Final = f"{TEMPLATES}/{{template}}"
 SNAPSHOTS: Final = f"{ENGINE}/sandboxEnvironmentSnapshots"
 SNAPSHOT: Final = f"{SNAPSHOTS}/{{snapshot}}"
 OPERATION: Final = "operations/{operation}"
-NOT_YET: Final = "answers UNIMPLEMENTED"
 
 TABLE: Final[tuple[Route, ...]] = (
     Route("POST", ENGINES, engines.create_engine, name="CreateReasoningEngine", body=requests.CreateEngine),
@@ -72,10 +72,22 @@ TABLE: Final[tuple[Route, ...]] = (
     ),
     Route("POST", f"{SANDBOX}/:pause", sandboxes.pause_sandbox, name="PauseSandboxEnvironment"),
     Route("POST", f"{SANDBOX}/:resume", sandboxes.resume_sandbox, name="ResumeSandboxEnvironment"),
-    Route("POST", f"{SANDBOX}/:snapshot", sandboxes.snapshot_sandbox, name="SnapshotSandboxEnvironment", note=NOT_YET),
-    Route("GET", SNAPSHOTS, sandboxes.use_snapshot, name="ListSandboxEnvironmentSnapshots", note=NOT_YET),
-    Route("GET", SNAPSHOT, sandboxes.use_snapshot, name="GetSandboxEnvironmentSnapshot", note=NOT_YET),
-    Route("DELETE", SNAPSHOT, sandboxes.use_snapshot, name="DeleteSandboxEnvironmentSnapshot", note=NOT_YET),
+    Route(
+        "POST",
+        f"{SANDBOX}/:snapshot",
+        snapshots.create_snapshot,
+        name="SnapshotSandboxEnvironment",
+        body=requests.CreateSnapshot,
+    ),
+    Route("GET", SNAPSHOTS, snapshots.list_snapshots, name="ListSandboxEnvironmentSnapshots"),
+    Route("GET", SNAPSHOT, snapshots.get_snapshot, name="GetSandboxEnvironmentSnapshot"),
+    Route("DELETE", SNAPSHOT, snapshots.delete_snapshot, name="DeleteSandboxEnvironmentSnapshot"),
+    Route(
+        "GET",
+        f"{SNAPSHOT}/{OPERATION}",
+        operations.get_snapshot_operation,
+        name="GetSandboxEnvironmentSnapshotOperation",
+    ),
     Route(
         "POST",
         TEMPLATES,

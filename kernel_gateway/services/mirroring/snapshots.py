@@ -1,4 +1,4 @@
-"""What kernels have written down of their variables, copied from sandboxes to the store and back.
+"""What kernels have written down of their variables, and home directories, copied from sandboxes to the store and back.
 
 One object for each snapshot, under a prefix beside the workspaces', where no list of files shows it. Its bytes come
 from a sandbox and go into one: here they are counted and nothing else.
@@ -8,23 +8,35 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from kernel_gateway.errors import translated
 from kernel_gateway.services.mirroring.mirrors import Mirrors
+from kernels.errors import SandboxFailed
 from kernels.guest_client.client import GuestClient
-from kernels.guest_client.packed_directory import list_packed, unpack
+from kernels.guest_client.packed_directory import PackedDirectory, list_packed, unpack
 from workspace_sync.store import CHUNK_BYTES, FileSource
 
 DIRECTORY: Final = "home/user/.cache/sandcell/variables"
 """Where `kernels/guest/in_kernel/kept_variables.py` has them, from the sandbox's root."""
+HOME: Final = "home/user"
+"""Whose files go with them, but for those in hidden directories: caches, packages, histories."""
 OVERHEAD_BYTES: Final = 16 << 20
 """What the index and the files' heads may take besides the values."""
 COPY_SECONDS: Final = 300.0
 """Longest time one snapshot takes from the sandbox to this host, or into a sandbox."""
+
+
+@dataclass(frozen=True)
+class Put:
+    """What was copied: its size, and in a sentence why the home directory is not in it, if it is not."""
+
+    size: int
+    without_home: str | None = None
 
 
 class Snapshots:
@@ -35,25 +47,35 @@ class Snapshots:
         self._directory = directory
         self._require_room = require_room
 
-    async def put(self, guest: GuestClient, name: str, most_bytes: int) -> int:
-        """Copy what the kernel has written down; its size. It is in the store, whole, when this returns.
+    async def put(self, guest: GuestClient, name: str, most_bytes: int) -> Put:
+        """Copy what the kernel has written down, and the home directory; the store has them, whole, when this returns.
 
         Raises SandboxUnavailable, NoSpace, StoreUnavailable, DeadlinePassed.
         """
         with translated():
             async with asyncio.timeout(COPY_SECONDS):
-                packed = await list_packed(guest, DIRECTORY, most_bytes + OVERHEAD_BYTES)
-                self._require_room(packed.size)
+                variables = await list_packed(guest, DIRECTORY, most_bytes + OVERHEAD_BYTES)
+                if isinstance(variables, str):
+                    raise SandboxFailed(variables)
+                home = await list_packed(guest, HOME, most_bytes, below=True)
+                parts = [variables] if isinstance(home, str) else [variables, home]
+                self._require_room(sum(part.size for part in parts))
                 file = await asyncio.to_thread(self._open)
                 try:
-                    async with aclosing(packed.chunks(guest)) as chunks:
-                        async for chunk in chunks:
-                            await asyncio.to_thread(file.write, chunk)
+                    await self._collect(guest, parts, file)
+                    size = file.tell()
+                    file.seek(0)
                 except BaseException:
                     file.close()
                     raise
-            await self._mirrors.run(lambda: self._put(name, file, packed.size))
-        return packed.size
+            await self._mirrors.run(lambda: self._put(name, file, size))
+        return Put(size, home if isinstance(home, str) else None)
+
+    async def _collect(self, guest: GuestClient, parts: Sequence[PackedDirectory], file: BinaryIO) -> None:
+        for part in parts:
+            async with aclosing(part.chunks(guest)) as chunks:
+                async for chunk in chunks:
+                    await asyncio.to_thread(file.write, chunk)
 
     def _open(self) -> BinaryIO:
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -76,6 +98,11 @@ class Snapshots:
                 yield chunk
         finally:
             stream.close()
+
+    async def copy(self, name: str, other: str) -> None:
+        """Have it a second time, inside the store; raises NotFound, StoreUnavailable."""
+        with translated():
+            await self._mirrors.run(lambda: self._mirrors.store.copy(_key(name), _key(other)))
 
     async def remove(self, name: str) -> None:
         """Remove it from the store; an absent one is fine. Raises StoreUnavailable."""

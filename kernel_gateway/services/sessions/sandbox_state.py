@@ -19,7 +19,7 @@ class State(Enum):
     READY = "ready"
     """Its kernel takes code, and all of its workspace is there."""
     LEAVING = "leaving"
-    """It is to go once all that has to outlive it is durable: nobody gets at its kernel meanwhile."""
+    """What is to outlive it is being made durable, and nobody gets at its kernel; then it goes, or is READY again."""
     LOST = "lost"
     """It is dead; what it left is still to be saved and removed."""
     CLOSING = "closing"

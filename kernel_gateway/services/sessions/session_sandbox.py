@@ -284,16 +284,7 @@ class SessionSandbox:
         Who asks for the kernel meanwhile waits. What `keep` raises is raised: then the sandbox stays.
         """
         async with self._lock:
-            kernel, mirror = self.kernel, self.mirror
-            if kernel is None or mirror is None or not self._is_in(State.READY):
-                raise SandboxUnavailable("the session's sandbox is not ready: try again")
-            self._state.move(State.LEAVING)
-            try:
-                await keep(kernel, mirror)
-            except BaseException:
-                if self._is_in(State.LEAVING):
-                    self._state.move(State.READY)
-                raise
+            await self._hold(keep)
             await self._clear_away()
             if self._left_over:
                 self.leave_behind()
@@ -308,6 +299,26 @@ class SessionSandbox:
         """
         self._dead_sandboxes.remove(self.id, self._owner)
         self.id, self._left_over = str(uuid.uuid4()), False
+
+    async def hold(self, take: Keep) -> None:
+        """Have nobody get at the kernel while `take` copies what it has; what that raises is raised."""
+        async with self._lock:
+            await self._hold(take)
+            if self._is_in(State.LEAVING):
+                self._state.move(State.READY)
+
+    async def _hold(self, keep: Keep) -> None:
+        """Under the lock; it is LEAVING afterwards, unless it was lost or given up meanwhile."""
+        kernel, mirror = self.kernel, self.mirror
+        if kernel is None or mirror is None or not self._is_in(State.READY):
+            raise SandboxUnavailable("the session's sandbox is not ready: try again")
+        self._state.move(State.LEAVING)
+        try:
+            await keep(kernel, mirror)
+        except BaseException:
+            if self._is_in(State.LEAVING):
+                self._state.move(State.READY)
+            raise
 
     async def give_up(self) -> None:
         """The session ends: nothing runs in the sandbox any more, its files are saved; `remove` removes the rest."""

@@ -21,6 +21,7 @@ from kernel_gateway.errors import GatewayError, SandboxUnavailable, SessionBusy,
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.admission.readiness import Readiness
 from kernel_gateway.services.clock import rfc3339
+from kernel_gateway.services.mirroring.snapshots import Put
 from kernel_gateway.services.sessions.hibernating.live_quota import MEGABYTE, require_hibernated_place
 from kernel_gateway.services.sessions.hibernating.waking import HIBERNATED, Waking
 from kernel_gateway.services.sessions.live_session import LiveSession
@@ -47,7 +48,7 @@ RETRY_SECONDS: Final = 300.0
 """After which one is tried again that could not be hibernated: the store may be back, a task over."""
 MOST_TOLD: Final = 100
 """Variables in a report, those that are lost first."""
-OUTSIDE: Final = "files outside /workspace, and packages installed there"
+OUTSIDE: Final = "files outside /workspace and the home directory, and packages installed there"
 CONTEXTS: Final = "names of contexts besides the default one"
 OTHERS: Final = "what kernels for other languages hold"
 
@@ -71,7 +72,7 @@ class Hibernation:
         self._readiness.require_accepting()
         live = await self._registry.require(principal, session_id)
         if not live.hibernated:
-            _require_idle(live)
+            require_idle(live)
             await live.sandbox.ready()  # one that lost its sandbox gets its files and variables first
             await self.begin(live)
         return live.describe()
@@ -153,25 +154,20 @@ class Hibernation:
         self, live: LiveSession, environment: Environment, kernel: SandboxedKernel, mirror: Mirror, *, unless_used: bool
     ) -> None:
         """While nobody gets at the kernel: all that has to be durable before the sandbox may go."""
-        _require_idle(live)
-        await kernel.residence.awake()
-        await kernel.ready()
-        await _wait_unused(live, kernel)
-        await live.variables.restore(kernel)  # what it has not been given yet is its own all the same
-        most = (live.row.record.keep_variables_mb or environment.keep_variables_mb) * MEGABYTE
-        kept = await _write_down(live, kernel, most)
+        most = find_most_bytes(live, environment)
+        kept = await write_down(live, kernel, most)
         begun = HibernationRow(str(uuid.uuid4()), live.id, "begun", self._clock.now(), executions=live.executions)
         await self._database.run(lambda c: hibernations.put(c, begun))
         try:
-            size = await self._snapshots.put(kernel.guest, begun.name, most)
+            put = await self._snapshots.put(kernel.guest, begun.name, most)
             await mirror.flush(self._settings.flush_deadline_seconds, final=True)
             if unless_used:
-                _require_idle(live)
+                require_idle(live)
             live.require_live()
-            lost = _list_lost(live, environment)
-            await self._store(live, replace(begun, size_bytes=size), kept, lost)
+            lost = list_lost(live, environment, put)
+            await self._store(live, replace(begun, size_bytes=put.size), kept, lost)
         except BaseException:
-            self._background.spawn(self._give_up(begun), f"end of hibernation {begun.name}")
+            self.give_up(begun)
             raise
 
     async def _store(
@@ -181,11 +177,7 @@ class Hibernation:
         live.follow_clock()
         now = self._clock.now()
         until = now + self._settings.state_ttl_seconds
-        told = [KeptVariable(each.name, each.outcome, each.why or None) for each in kept]
-        told.sort(key=lambda each: each.outcome == "kept")
-        report = HibernationReport(
-            rfc3339(now), rfc3339(until), begun.size_bytes, told[:MOST_TOLD], max(len(told) - MOST_TOLD, 0), lost
-        )
+        report = build_report(now, until, begun.size_bytes, kept, lost)
         left = live.row.expires - now
         left = left if left > 0 else float(live.row.timeout_seconds)  # it hibernates because its time was over
         snapshot = replace(begun, state="kept", since=now, left_seconds=left, report=report)
@@ -211,8 +203,11 @@ class Hibernation:
         live.time_changed()
         live.news.append("hibernated", {"until": report.until})
 
+    def give_up(self, begun: HibernationRow) -> None:
+        """Nobody is to have what was begun; the sweep removes it. Returns at once."""
+        self._background.spawn(self._give_up(begun), f"end of hibernation {begun.name}")
+
     async def _give_up(self, begun: HibernationRow) -> None:
-        """Nobody is to have what was begun; the sweep removes it."""
         try:
             await self._database.run(lambda c: hibernations.spend_if_begun(c, begun.id))
         except GatewayError as error:  # the next start of the service does
@@ -229,16 +224,39 @@ async def _wait_unused(live: LiveSession, kernel: SandboxedKernel) -> None:
         raise _busy("a command, a task or a program runs in it", live) from None
 
 
-async def _write_down(live: LiveSession, kernel: SandboxedKernel, most_bytes: int) -> list[kept_variables.KeptVariable]:
+async def write_down(live: LiveSession, kernel: SandboxedKernel, most_bytes: int) -> list[kept_variables.KeptVariable]:
+    """Called while nobody gets at the kernel: have its variables in files of the sandbox. Raises SessionBusy."""
+    require_idle(live)
+    await kernel.residence.awake()
+    await kernel.ready()
+    await _wait_unused(live, kernel)
+    await live.variables.restore(kernel)  # what it has not been given yet is its own all the same
     hub = kernel.hub
     if hub is None:
         raise SandboxUnavailable("the kernel is being replaced: try again")
     return await kept_variables.keep(hub, most_bytes, KEEP_SECONDS, executions=live.executions, at=live.now())
 
 
-def _list_lost(live: LiveSession, environment: Environment) -> list[str]:
+def find_most_bytes(live: LiveSession, environment: Environment) -> int:
+    """How much of its variables is kept."""
+    return (live.row.record.keep_variables_mb or environment.keep_variables_mb) * MEGABYTE
+
+
+def build_report(
+    at: float, until: float, size_bytes: int, kept: Iterable[kept_variables.KeptVariable], lost: list[str]
+) -> HibernationReport:
+    """What is said of variables that were written down, those that are lost first."""
+    told = [KeptVariable(each.name, each.outcome, each.why or None) for each in kept]
+    told.sort(key=lambda each: each.outcome == "kept")
+    omitted = max(len(told) - MOST_TOLD, 0)
+    return HibernationReport(rfc3339(at), rfc3339(until), size_bytes, told[:MOST_TOLD], omitted, lost)
+
+
+def list_lost(live: LiveSession, environment: Environment, put: Put) -> list[str]:
     """What is not kept besides variables, so that it is told before it is gone."""
     lost = [] if environment.keep_packages else [OUTSIDE]
+    if put.without_home is not None:
+        lost.append(f"files of the home directory: {put.without_home}")
     if live.surroundings is not None and live.surroundings.contexts:
         lost.append(CONTEXTS)
     return [*lost, OTHERS]
@@ -257,11 +275,12 @@ def find_obstacle(live: LiveSession) -> str | None:
     return None
 
 
-def _require_idle(live: LiveSession) -> None:
+def require_idle(live: LiveSession) -> None:
+    """Raises SessionBusy."""
     why = find_obstacle(live)
     if why is not None:
         raise _busy(why, live)
 
 
 def _busy(why: str, live: LiveSession) -> SessionBusy:
-    return SessionBusy(f"the session cannot be hibernated now: {why}", session_id=live.id)
+    return SessionBusy(f"the session is not at rest: {why}", session_id=live.id)

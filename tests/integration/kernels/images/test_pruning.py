@@ -45,6 +45,9 @@ def test_what_is_replaced_goes_and_what_is_needed_stays(tmp_path: Path) -> None:
     environments.point(directory / "own" / "sha256-f", old.name)
     left = directory / "own" / ".sha256-e"
     left.mkdir()
+    downloads, cut_off = directory / "own" / ".cache", directory / "unbuilt" / ".cache"
+    for each in (downloads, cut_off):
+        (each / "wheels").mkdir(parents=True)
     archives = [directory / CACHE / f"python3.11-{digest * 32}.tar" for digest in "bc"]
     archives[0].parent.mkdir()
     for archive in archives:
@@ -52,13 +55,13 @@ def test_what_is_replaced_goes_and_what_is_needed_stays(tmp_path: Path) -> None:
     sandbox(tmp_path, 65536, json.dumps({"environment_digest": "sha256:a"}))
     (tmp_path / "run/uids/131072").write_text(str(tmp_path / "gone"))
     going = {each.path for each in pruning.find_unused(directory, pruning.find_digests_in_use(run))}
-    assert going == {each.resolve() for each in (old, left, archives[0])}
+    assert going == {each.resolve() for each in (old, left, downloads, archives[0])}
     assert old.exists()
     lines: list[str] = []
     assert pruning.remove_unused(directory, run, lines.append) > 1000
-    assert len(lines) == 3
+    assert len(lines) == 4
     assert not any(each.exists() for each in going)
-    assert all(each.exists() for each in (used, new, other, archives[1]))
+    assert all(each.exists() for each in (used, new, other, cut_off, archives[1]))
     assert not (directory / "own" / "sha256-f").is_symlink()
     assert environments.find_installed(directory).keys() == {"own", "other"}
     assert pruning.find_unused(directory, pruning.find_digests_in_use(run)) == []

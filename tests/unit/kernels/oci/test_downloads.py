@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
 from kernels.oci.downloads import Downloads, read_pins
@@ -54,6 +55,20 @@ def test_a_wheel_counts_by_its_checksum_alone(tmp_path: Path) -> None:
     (there.wheels / "numpy-2.5.5.whl").write_bytes(NUMPY_FOR_ARM)
     (there.wheels / "tornado-6.6.1.whl").write_bytes(TORNADO[:-1])  # cut off by a full disk
     assert [pin.text.partition("=")[0] for pin in there.find_missing(pins)] == ["tornado"]
+
+
+def test_builds_that_were_cut_off_leave_no_more_than_one_build_needs(tmp_path: Path) -> None:
+    there, pins = downloads(tmp_path), read_pins(LOCK)
+    for name, content in (("numpy.whl", NUMPY), ("numpy-of-last-year.whl", b"old"), ("half.whl", TORNADO[:-1])):
+        (there.wheels / name).write_bytes(content)
+    debs = ["libc6_2.41-9_amd64.deb", "libc6_2.41-12_amd64.deb", "libc6_2.41-12_i386.deb", "libc6-dev_2_amd64.deb"]
+    for age, name in enumerate(debs):
+        (there.debs / name).write_bytes(b"12345")
+        os.utime(there.debs / name, (age, age))
+    there.prepare()
+    there.find_missing(pins)
+    assert {path.name for path in there.wheels.iterdir()} == {"numpy.whl"}
+    assert {path.name for path in there.debs.glob("*.deb")} == set(debs[1:])
 
 
 def test_what_a_finished_build_did_not_use_goes(tmp_path: Path) -> None:

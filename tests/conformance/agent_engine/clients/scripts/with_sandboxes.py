@@ -183,11 +183,31 @@ if NAME == "agentplatform":
         holds(slow["stderr"], "longer than it may")
         sandboxes.delete(name=shell.name)
 
-    @steps("pause, resume; snapshots: UNIMPLEMENTED")
+    @steps("pause and resume")
     def pause() -> None:
+        run("paused = [1, 2]")
         for verb, state in ((sandboxes.pause, "STATE_PAUSED"), (sandboxes.resume, "STATE_RUNNING")):
             verb(name=made["sandbox"])
-            holds(str(getattr(sandboxes.get(name=made["sandbox"]).state, "value", "")) == state, state)
+            equal(sandboxes.get(name=made["sandbox"]).state.value, state)
+        equal(run("print(paused)")[:2], ("[1, 2]\n", ""))
+
+
+@steps("snapshots")
+def snapshots() -> None:
+    run("tried = [1]; open('tried.txt', 'w').write('one')")
+    config = {"display_name": "tried once", "ttl": "3600s"}
+    taken = sandboxes.snapshots.create(source_sandbox_environment_name=made["sandbox"], config=config).response
+    equal((taken.display_name, taken.source_sandbox_environment), ("tried once", made["sandbox"]))
+    equal(sandboxes.snapshots.get(name=taken.name).size_bytes, taken.size_bytes)
+    equal([each.name for each in sandboxes.snapshots.list(name=made["engine"])], [taken.name])
+    run("tried.append(2); open('tried.txt', 'w').write('two')")
+    begun = sandboxes.create(name=made["engine"], config={"sandbox_environment_snapshot": taken.name}).response
+    equal((begun.state.value, begun.sandbox_environment_snapshot), ("STATE_RUNNING", taken.name))
+    told = "print(tried, open('tried.txt').read())"
+    equal([run(told, sandbox=each)[0] for each in (begun.name, made["sandbox"])], ["[1] one\n", "[1, 2] two\n"])
+    sandboxes.delete(name=begun.name)
+    sandboxes.snapshots.delete(name=taken.name)
+    refused(ClientError, 404, "NOT_FOUND", lambda: sandboxes.snapshots.get(name=taken.name))
 
 
 @steps("delete")

@@ -105,6 +105,32 @@ await step('commands: in the background, stdin, list, connect, kill', async () =
   assert.match(written, /30 100/);
 });
 
+const stateOf = async (box) => (await box.getInfo()).state;
+
+await step('pause, resume by connect, variables and files', async () => {
+  await sandbox.runCode("kept = {'a': [1, 2]}; open('kept.txt', 'w').write('of before')");
+  await sandbox.pause();
+  assert.equal(await stateOf(sandbox), 'paused');
+  const again = await Sandbox.connect(sandbox.sandboxId, { timeoutMs: 600_000 });
+  assert.deepEqual([again.sandboxId, await stateOf(again)], [sandbox.sandboxId, 'running']);
+  assert.equal((await again.runCode("kept['a'], open('kept.txt').read()")).text, "([1, 2], 'of before')");
+});
+
+await step('auto-pause at the end of its time', async () => {
+  const box = await Sandbox.create({ timeoutMs: 600_000, lifecycle: { onTimeout: 'pause' } });
+  try {
+    await box.runCode('kept = 42');
+    await box.setTimeout(1_000);
+    const until = Date.now() + 120_000;
+    while ((await stateOf(box)) !== 'paused' && Date.now() < until) await new Promise((go) => setTimeout(go, 200));
+    assert.equal(await stateOf(box), 'paused');
+    const again = await box.connect({ timeoutMs: 600_000 });
+    assert.equal((await again.runCode('kept')).text, '42');
+  } finally {
+    await box.kill();
+  }
+});
+
 await step('kill', async () => {
   assert.equal(await sandbox.kill(), true);
   assert.equal(await sandbox.isRunning(), false);

@@ -213,6 +213,35 @@ def _() -> None:
     asyncio.run(use_async())
 
 
+def state_of(box: Sandbox) -> str:
+    return str(box.get_info().state.value)
+
+
+@steps("pause, resume by connect, variables and files")
+def _() -> None:
+    sandbox.run_code("kept = {'a': [1, 2]}; open('kept.txt', 'w').write('of before')")
+    sandbox.pause()
+    equal(state_of(sandbox), "paused")
+    again = Sandbox.connect(sandbox.sandbox_id, timeout=600)
+    equal((again.sandbox_id, state_of(again)), (sandbox.sandbox_id, "running"))
+    equal(again.run_code("kept['a'], open('kept.txt').read()").text, "([1, 2], 'of before')")
+
+
+@steps("auto-pause at the end of its time")
+def _() -> None:
+    box = Sandbox.create(timeout=600, lifecycle={"on_timeout": "pause"})
+    try:
+        box.run_code("kept = 42")
+        box.set_timeout(1)
+        until = time.monotonic() + 120
+        while state_of(box) != "paused" and time.monotonic() < until:
+            time.sleep(0.2)
+        equal(state_of(box), "paused")
+        equal(box.connect(timeout=600).run_code("kept").text, "42")
+    finally:
+        box.kill()
+
+
 @steps("kill")
 def _() -> None:
     equal((sandbox.kill(), sandbox.kill(), sandbox.is_running()), (True, False, False))

@@ -51,11 +51,12 @@ def test_what_is_another_principals_is_not_found(google: Google, stranger: httpx
         assert refusal(stranger.get(f"/v1/{name}")) == NOT_FOUND
         assert refusal(stranger.get(f"/v1/{name}/operations/create")) == NOT_FOUND
         assert refusal(stranger.delete(f"/v1/{name}", params={"force": "true"})) == NOT_FOUND
-    for kind in ("sandboxEnvironments", "sandboxEnvironmentTemplates"):
+    for kind in ("sandboxEnvironments", "sandboxEnvironmentTemplates", "sandboxEnvironmentSnapshots"):
         assert refusal(stranger.get(f"/v1/{google.engine}/{kind}")) == NOT_FOUND
         assert refusal(stranger.post(f"/v1/{google.engine}/{kind}")) == NOT_FOUND
     assert refusal(stranger.post(f"/v1/{google.sandbox}:execute", json=body)) == NOT_FOUND
-    assert refusal(stranger.post(f"/v1/{google.sandbox}:pause")) == NOT_FOUND
+    for verb in ("pause", "snapshot"):
+        assert refusal(stranger.post(f"/v1/{google.sandbox}:{verb}")) == NOT_FOUND
     assert stranger.get(f"{PLACE}/reasoningEngines").json() == {"reasoningEngines": []}
     mine = done(stranger.post(f"{PLACE}/reasoningEngines"))["response"]["name"]
     asked = {"sandboxEnvironmentTemplate": template}
@@ -85,6 +86,34 @@ def test_a_sandbox_is_a_session_that_lives_for_two_weeks_at_most(google: Google)
     again = done(google.http.get(f"/v1/{sandbox['name']}/operations/delete"))
     assert again["response"] == {"@type": "type.googleapis.com/google.protobuf.Empty"}
     assert refusal(google.http.get(f"/v1/{sandbox['name']}")) == NOT_FOUND
+
+
+def test_a_sandbox_begins_as_another_was(google: Google) -> None:
+    google.run("tried = [1]; open('tried.txt', 'w').write('one')")
+    asked = {"displayName": "first", "owner": "me", "ttl": "3600s"}
+    first = done(google.http.post(f"/v1/{google.sandbox}:snapshot", json=asked))["response"]
+    assert (first["displayName"], first["owner"], "parentSnapshot" in first) == ("first", "me", False)
+    assert first["sourceSandboxEnvironment"] == google.sandbox
+    assert int(first["sizeBytes"]) > 3
+    google.run("tried.append(2); open('tried.txt', 'w').write('two')")
+    second = done(google.http.post(f"/v1/{google.sandbox}:snapshot", json={"postSnapshotAction": "PAUSE"}))["response"]
+    assert second["parentSnapshot"] == first["name"]
+    shown = google.http.get(f"/v1/{google.sandbox}").json()
+    assert (shown["state"], shown["latestSandboxEnvironmentSnapshot"]) == ("STATE_PAUSED", second["name"])
+    found = google.http.get(f"/v1/{google.engine}/sandboxEnvironmentSnapshots").json()
+    assert [each["name"] for each in found["sandboxEnvironmentSnapshots"]] == [second["name"], first["name"]]
+    begun = done(
+        google.http.post(f"/v1/{google.engine}/sandboxEnvironments", json={"sandboxEnvironmentSnapshot": first["name"]})
+    )["response"]
+    assert (begun["state"], begun["sandboxEnvironmentSnapshot"]) == ("STATE_RUNNING", first["name"])
+    assert begun["spec"] == shown["spec"]
+    other = Google(google.http, google.engine, begun["name"])
+    assert other.run("print(tried, open('tried.txt').read())").out == "[1] one\n"
+    assert google.run("print(tried, open('tried.txt').read())").out == "[1, 2] two\n"
+    for name in (first["name"], second["name"], begun["name"]):
+        done(google.http.delete(f"/v1/{name}"))
+        assert refusal(google.http.get(f"/v1/{name}")) == NOT_FOUND
+        assert google.http.get(f"/v1/{name}/operations/delete").json()["done"] is True
 
 
 def test_files_go_in_and_what_changed_comes_out(google: Google) -> None:
@@ -128,12 +157,15 @@ def test_large_files_of_an_answer_come_while_they_are_read(google: Google) -> No
         ("POST", "{engine}/sandboxEnvironments", {"ttl": "9s", "expireTime": "2100-01-01T00:00:00Z"}, INVALID),
         ("POST", "{engine}/sandboxEnvironments", {"expireTime": "2001-01-01T00:00:00Z"}, INVALID),
         ("POST", "{engine}/sandboxEnvironments", {"spec": {"computerUseEnvironment": {}}}, (501, "UNIMPLEMENTED")),
-        ("POST", "{engine}/sandboxEnvironments", {"sandboxEnvironmentSnapshot": "s"}, (501, "UNIMPLEMENTED")),
+        ("POST", "{engine}/sandboxEnvironments", {"sandboxEnvironmentSnapshot": "s"}, INVALID),
+        ("POST", "{engine}/sandboxEnvironments", {"sandboxEnvironmentSnapshot": "{snapshots}/1"}, NOT_FOUND),
         ("POST", "{engine}/sandboxEnvironments", {"sandboxEnvironmentTemplate": "s"}, INVALID),
         ("GET", "{engine}/sandboxEnvironments?pageToken=none", None, INVALID),
         ("GET", "{engine}/sandboxEnvironments?filter=size>1", None, INVALID),
-        ("GET", "{engine}/sandboxEnvironmentSnapshots", None, (501, "UNIMPLEMENTED")),
-        ("POST", "{sandbox}:snapshot", {}, (501, "UNIMPLEMENTED")),
+        ("GET", "{engine}/sandboxEnvironmentSnapshots/1", None, NOT_FOUND),
+        ("DELETE", "{engine}/sandboxEnvironmentSnapshots/1", None, NOT_FOUND),
+        ("POST", "{sandbox}:snapshot", {"ttl": "0s"}, INVALID),
+        ("POST", "{sandbox}:snapshot", {"postSnapshotAction": "DELETE"}, INVALID),
         ("POST", "{sandbox}:execute", {}, INVALID),
         ("POST", "{sandbox}:execute", {"inputs": [{"data": "%"}]}, INVALID),
         ("POST", "{sandbox}:execute", {"inputs": [chunk(b"", "../x")]}, INVALID),
@@ -145,7 +177,8 @@ def test_errors_have_googles_shape(
     google: Google, method: str, path: str, body: object, status: tuple[int, str]
 ) -> None:
     address = path.replace("{engine}", f"/v1/{google.engine}").replace("{sandbox}", f"/v1/{google.sandbox}")
-    content = None if body is None else json.dumps(body)
+    snapshots = f"{google.engine}/sandboxEnvironmentSnapshots"
+    content = None if body is None else json.dumps(body).replace("{snapshots}", snapshots)
     answer = google.http.request(method, address, content=content, headers={"Content-Type": "application/json"})
     assert refusal(answer) == status
 

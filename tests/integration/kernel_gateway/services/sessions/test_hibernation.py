@@ -25,9 +25,14 @@ alias = listed
 array = numpy.arange(300_000)
 opened = open("/dev/null")
 open("kept.txt", "w").write("from before")
+import os
+for place in ("notes/deep", ".cache/notes"):
+    os.makedirs(f"/home/user/{place}", exist_ok=True)
+    open(f"/home/user/{place}/note", "w").write("at home")
 """
 CHECK = "(value + 2, alias is listed, int(array.sum()), open('kept.txt').read(), 'opened' in globals())"
 CHECKED = "(42, True, 44999850000, 'from before', False)"
+HOME = "(open('/home/user/notes/deep/note').read(), os.path.exists('/home/user/.cache/notes'))"
 DAY = 86_400
 
 
@@ -100,6 +105,7 @@ def test_a_session_is_as_it_was_after_a_restart_of_the_service(house: House) -> 
             assert woken.restored is not None
             outcomes = {each.name: each.outcome for each in woken.restored.variables}
             assert (outcomes["array"], outcomes["opened"]) == ("restored", "lost")
+            assert await gateway.text(session, HOME) == "('at home', False)"
             await gateway.services.sessions.stop(gateway.me, session.id)
 
     asyncio.run(test())
@@ -130,10 +136,22 @@ def test_its_life(house: House) -> None:
     async def test() -> None:
         async with house.gateway(hibernated_sessions=1, sweep_interval_seconds=10**6) as gateway:
             session = await fill(gateway, timeout_seconds=1_000, idle_timeout_seconds=1_000)
+            await a_large_home(gateway)
             for part in (refusals, store_away, uses_meanwhile, two_wakes, a_blank_kernel, time, the_end):
                 await part(house, gateway, session)
 
     asyncio.run(test())
+
+
+async def a_large_home(gateway: Gateway) -> None:
+    """It is not kept, which is said; all else is."""
+    session = await gateway.start(keep_variables_mb=1)
+    await gateway.run(session, "value = 40; open('/home/user/large', 'wb').truncate(3 << 20)")
+    report = (await hibernate(gateway, session)).hibernated
+    assert report is not None
+    assert "/home/user holds more than may be kept: " in "".join(report.lost), report.lost
+    assert await gateway.text(session, "value, __import__('os').path.exists('/home/user/large')") == "(40, False)"
+    await gateway.services.sessions.stop(gateway.me, session.id)
 
 
 async def refusals(house: House, gateway: Gateway, session: Session) -> None:
