@@ -1,7 +1,8 @@
 """Objects as ordinary files under one directory: the embedded default.
 
 A key is the file's path under the root, so people find their files on disk. Writes go to `.incoming`, are synced, and
-renamed into place, so an object is whole or absent. No link under the root is followed.
+renamed into place, so an object is whole or absent. No object is written to again: a copy is another name of the same
+file until either is replaced. No symbolic link under the root is followed.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ LOCK_SECONDS = 5.0
 LOCK_POLL_SECONDS = 0.05
 _RACE_ATTEMPTS = 20
 
+_NO_LINK = frozenset({errno.EMLINK, errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EXDEV})
+"""Too many names already, or a file system without such links."""
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ELOOP,
                       errno.ENAMETOOLONG, errno.ENOTEMPTY, errno.EFBIG})  # fmt: skip
@@ -101,7 +104,31 @@ class LocalStore:
             status = os.fstat(stream.fileno())
             if etag and etag != _etag(status):
                 raise ObjectNotFound(f"{source!a} is not what it was")
+            if self._link(source, target, status):
+                return Written(_etag(status))
             return self.put(target, stream, status.st_size)
+
+    def _link(self, source: str, target: str, wanted: os.stat_result) -> bool:
+        """Give a file another name; False where that cannot be, or the source's name is another file's by now."""
+        path = _path(target)
+        head, last = split(_path(source))
+        with self._errors(target), self._open_root() as root, opened_directory(root, INCOMING, make=True) as incoming:
+            name = uuid.uuid4().hex.encode()
+            try:
+                with opened_directory(root, head) as directory:
+                    os.link(last, name, src_dir_fd=directory, dst_dir_fd=incoming, follow_symlinks=False)
+            except OSError as error:
+                if error.errno in _NO_LINK or error.errno in GONE:
+                    return False
+                raise
+            try:
+                if not os.path.samestat(os.stat(name, dir_fd=incoming, follow_symlinks=False), wanted):
+                    return False
+                _move(root, incoming, name, path)
+            finally:
+                with contextlib.suppress(FileNotFoundError):  # renaming a name over another of the same file leaves it
+                    os.unlink(name, dir_fd=incoming)
+        return True
 
     def presign(self, key: str, seconds: int, filename: str) -> str | None:
         return None

@@ -9,10 +9,12 @@ from __future__ import annotations
 import builtins
 import hashlib
 import io
+import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import BinaryIO, cast
+from typing import BinaryIO, TypeVar, cast
 
 from msgspec.structs import replace
 
@@ -23,7 +25,7 @@ from workspace_sync.manifest import DAMAGED_NAME, MANIFEST_NAME, AsOf, Manifest
 from workspace_sync.mirroring.durable import DurableFiles
 from workspace_sync.mirroring.plan import Remote, merge
 from workspace_sync.names import key_of, parents, path_from_text, text_of
-from workspace_sync.store import CHUNK_BYTES, ObjectStore, StoredObject, check_key
+from workspace_sync.store import CHUNK_BYTES, ObjectStore, StoredObject, Written, check_key
 from workspace_sync.table import Table
 from workspace_sync.workspaces.archive import Archive, ArchiveLimits
 from workspace_sync.workspaces.chunks import Chunks
@@ -33,6 +35,12 @@ from workspace_sync.workspaces.file_info import FileInfo, Removed, WorkspaceSumm
 MANIFESTS = (MANIFEST_NAME, DAMAGED_NAME)
 OPEN_ATTEMPTS = 5
 """Tries to open a file that is replaced meanwhile, so that what is said of it holds for the bytes that come."""
+COPIES_AT_ONCE = 8
+"""Files of one workspace that a store copies at once."""
+COPIES_AHEAD = 256
+"""Files that are asked for before the first of them has to be copied."""
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 Bounds = Callable[[FileInfo], tuple[int, int]]
 """From a file to the first byte wanted and the one after the last; what it raises is passed on."""
 
@@ -211,12 +219,17 @@ class DurableWorkspace:
             entries = remote.entries.copy()
             kinds = ((raw, each) for raw, each in remote.entries.items() if each.kind != "directory")
             left_out = {raw for raw, each in kinds if not keep(info_of(each))}
-            for raw, key in remote.keys.items():
-                if raw in left_out:
-                    continue
+            files = ((raw, key) for raw, key in remote.keys.items() if raw not in left_out)
+
+            def copy(file: tuple[bytes, str]) -> tuple[bytes, Written | None]:
+                raw, key = file
                 if not wanted():
+                    return raw, None
+                return raw, self._store.copy(self._durable.files_prefix + key, target.files_prefix + key_of(raw))
+
+            for raw, written in _at_once(copy, files):
+                if written is None:
                     break
-                written = self._store.copy(self._durable.files_prefix + key, target.files_prefix + key_of(raw))
                 entries[raw] = replace(entries[raw], etag=written.etag, version_id=written.version_id)
             else:
                 target.write_manifest(entry for raw, entry in entries.items() if raw not in left_out)
@@ -298,6 +311,14 @@ class _Hashing(io.RawIOBase):
         piece = self._source.read(size)
         self.digest.update(piece)
         return piece
+
+
+def _at_once(copy: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """What `copy` gives for each, in order, by a few threads: a store answers each only after it has written it."""
+    waiting = iter(items)
+    with ThreadPoolExecutor(COPIES_AT_ONCE, "copy") as pool:
+        while some := list(itertools.islice(waiting, COPIES_AHEAD)):
+            yield from pool.map(copy, some)
 
 
 def _check_place(remote: Remote, raw: bytes) -> None:
