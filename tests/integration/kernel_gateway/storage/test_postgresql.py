@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection
+from sqlalchemy import Connection, event
 from sqlalchemy.exc import IntegrityError
 
 from kernel_gateway import errors
@@ -153,6 +153,37 @@ def test_connections_that_were_ended_are_made_again(postgresql: PostgresqlServer
         for _ in range(3):
             postgresql.run(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name_of(url)}'")
             assert await database.run(lambda c: sessions.find(c, "s")) is not None
+
+    on_database(url, check)
+
+
+@pytest.mark.parametrize("made", [True, False], ids=["made", "undone"])
+def test_a_commit_whose_answer_is_lost_counts_once_and_only_if_it_was_made(
+    postgresql: PostgresqlServer, url: str, made: bool
+) -> None:
+    async def check(database: Database) -> None:
+        broken, calls = list[int](), list[int]()
+
+        def add(connection: Connection) -> str:
+            calls.append(1)
+            principals.add(connection, ANN, NOW)
+            return "added"
+
+        def break_once(connection: Connection) -> None:
+            if broken:
+                return
+            driver: Any = connection.connection.driver_connection
+            broken.append(driver.info.backend_pid)
+            if made:
+                driver.commit()
+                driver.close()
+            else:
+                postgresql.run(f"SELECT pg_terminate_backend({broken[0]}, 60000)")
+
+        event.listen(database._engine, "commit", break_once)
+        assert await database.run(add) == "added"
+        assert (len(broken), len(calls)) == (1, 1 if made else 2)
+        assert await database.run(lambda c: principals.find_by_name(c, "ann")) == ANN
 
     on_database(url, check)
 
