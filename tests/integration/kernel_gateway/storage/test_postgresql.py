@@ -16,6 +16,7 @@ from sqlalchemy.exc import IntegrityError
 
 from kernel_gateway import errors
 from kernel_gateway.identity.principal import Principal
+from kernel_gateway.server import doctor
 from kernel_gateway.services.audit.log import Audit
 from kernel_gateway.services.clock import SystemClock
 from kernel_gateway.services.credentials.authentication import Identity
@@ -30,6 +31,7 @@ from tests.integration.kernel_gateway.storage.rows import NOW, on_database, one_
 from tests.postgresql_server import PostgresqlServer
 
 TOGETHER = 16
+ASCII = "TEMPLATE template0 ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'"
 ANN = Principal("p", "ann", admin=True)
 
 
@@ -281,9 +283,21 @@ def test_a_text_with_the_one_character_that_it_cannot_hold_is_stored_all_the_sam
 def test_a_database_that_cannot_hold_every_text_is_refused(postgresql: PostgresqlServer) -> None:
     async def nothing(_database: Database) -> None: ...
 
-    options = "TEMPLATE template0 ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'"
     with pytest.raises(errors.StartRefused, match="SQL_ASCII"):
-        on_database(postgresql.create_database(migrated=False, options=options), nothing)
+        on_database(postgresql.create_database(migrated=False, options=ASCII), nothing)
+
+
+def test_the_doctor_says_what_a_service_would_find(postgresql: PostgresqlServer, url: str, tmp_path: Path) -> None:
+    def look(address: str) -> list[tuple[bool, str]]:
+        return [(each.ok, each.detail) for each in doctor.find_database(Settings(database=address))]
+
+    assert look("") == look(f"sqlite:///{tmp_path}/a.db") == []
+    [(ok, detail)] = look(url)
+    assert (ok, detail.startswith("PostgreSQL ")) == (True, True)
+    [(ok, detail)] = look(postgresql.create_database(migrated=False, options=ASCII))
+    assert (ok, "SQL_ASCII" in detail) == (False, True)
+    [(ok, detail)] = look(f"postgresql://somebody:secret@/nothing?host={tmp_path}")
+    assert (ok, "secret" in detail) == (False, False)
 
 
 def test_a_driver_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
