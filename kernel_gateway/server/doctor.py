@@ -186,7 +186,8 @@ def find_database(settings: Settings) -> list[Finding]:
     try:
         return [Finding("database", ok=True, detail=database.describe(settings.database_url))]
     except StartRefused as error:
-        return [Finding("database", ok=False, detail=error.message, remedy="docs/how-to/postgresql.md says what it needs")]
+        remedy = "docs/how-to/postgresql.md says what it needs"
+        return [Finding("database", ok=False, detail=error.message, remedy=remedy)]
 
 
 def watch(sessions: int) -> Finding:
