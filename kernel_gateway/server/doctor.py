@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from kernel_gateway.errors import SettingInvalid
+from kernel_gateway.errors import SettingInvalid, StartRefused
 from kernel_gateway.server import sandboxes
 from kernel_gateway.settings import Settings
 from kernels.environment import Environment, Resources
@@ -52,6 +52,7 @@ async def _run(settings: Settings, *, host_only: bool) -> tuple[Finding, ...]:
         findings += [Finding("leftovers", ok=False, detail=each, remedy=_LATER, required=False) for each in left]
         if not host_only:
             findings += [find_environments(settings), await asyncio.to_thread(_store_of_root, settings)]
+            findings += await asyncio.to_thread(find_database, settings)
         findings.append(watch(settings.live_sessions))
         if isinstance(runtime, OciRuntime):  # another runtime's sandboxes may take nothing of this host
             findings.append(host_shares.terminals(settings.live_sessions))
@@ -174,6 +175,19 @@ def find_environments(settings: Settings) -> Finding:
         return Finding("environments", ok=True, detail=", ".join(names))
     remedy = "run: sandcell environments build python"
     return Finding("environments", ok=False, detail=f"none is built in {settings.environments_path}", remedy=remedy)
+
+
+def find_database(settings: Settings) -> list[Finding]:
+    """Whether a server that has the database is one for it, for this user; a file needs no server, and no line."""
+    if not settings.database.startswith("postgres"):
+        return []
+    from kernel_gateway.storage import database  # noqa: PLC0415 - takes long to import, and few need it
+
+    try:
+        return [Finding("database", ok=True, detail=database.describe(settings.database_url))]
+    except StartRefused as error:
+        remedy = "docs/how-to/postgresql.md says what it needs"
+        return [Finding("database", ok=False, detail=error.message, remedy=remedy)]
 
 
 def watch(sessions: int) -> Finding:

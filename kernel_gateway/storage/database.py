@@ -133,6 +133,18 @@ def writing(url: str) -> contextlib.AbstractContextManager[Connection]:
     return _beside_a_service(url, read_only=False)
 
 
+def describe(url: str) -> str:
+    """What a service would find at a PostgreSQL server, for a person; changes nothing. Raises StartRefused."""
+    parts = _parse(url)
+    try:
+        with postgresql.beside_a_service(parts, read_only=True) as connection:
+            postgresql.require_usable(connection)
+            found = connection.exec_driver_sql("SELECT current_setting('server_version'), current_database()").one()
+    except DBAPIError as error:
+        raise StartRefused(f"the database cannot be opened: {error.orig}") from error
+    return "PostgreSQL {}, database {}".format(*found)
+
+
 @contextlib.contextmanager
 def _beside_a_service(url: str, *, read_only: bool) -> Iterator[Connection]:
     parts = _parse(url)

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, event, func, select
+from sqlalchemy import Connection, Engine, create_engine, event, func, select, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool, QueuePool
@@ -30,7 +30,10 @@ LOCK_SECONDS: Final = 20
 TRIES: Final = 6
 LOOK_SECONDS: Final = 3.0
 """How often a service that is at work looks whether the database is still its own."""
+OUTCOME_SECONDS: Final = 10.0
+"""How long a server is asked what became of a commit whose answer was lost."""
 _PAUSE_SECONDS = 0.01
+_WROTE = "wrote"
 _CLAIM: Final = 0x53616E6463656C6C
 """A number that no other program's lock has, one hopes: the word Sandcell."""
 _CONNECTING = {
@@ -119,6 +122,11 @@ def make_engine(url: URL, connections: int, claim: Claim) -> Engine:
     """At most so many connections, each made when it is needed and only while the database is claimed."""
     engine = _make(url, poolclass=QueuePool, pool_size=connections, max_overflow=0, pool_timeout=STATEMENT_SECONDS)
 
+    @event.listens_for(engine, "after_cursor_execute")
+    def note(connection: Connection, _cursor: Any, _statement: str, _values: Any, context: Any, _many: Any) -> None:
+        if context.isinsert or context.isupdate or context.isdelete:
+            connection.info[_WROTE] = True
+
     @event.listens_for(engine, "connect")
     def look(connection: Any, _record: Any) -> None:
         try:  # a server that was restarted has forgotten all locks, and ended all connections
@@ -176,19 +184,46 @@ def carry_out(engine: Engine, claim: Claim, query: Callable[[Connection], T]) ->
     """One transaction; again when nothing of it stays and another attempt may succeed, as after a deadlock."""
     claim.require()
     for attempt in range(1, TRIES + 1):
-        committing = False
+        transaction = ""
         try:
             with engine.begin() as connection:
                 found = query(connection)
-                committing = True
+                transaction = _name_written(connection)
             return found
         except DBAPIError as error:
-            # A connection that breaks during the commit leaves open whether it was made.
-            lost = error.connection_invalidated and not committing
+            lost = error.connection_invalidated
+            if lost and transaction and _was_committed(engine, transaction):
+                return found
             if attempt == TRIES or not (lost or _code(error) in _UNDONE):
                 raise
         time.sleep(random.uniform(0, _PAUSE_SECONDS * 2**attempt))  # noqa: S311 - so that two do not meet again
     raise AssertionError("the last attempt returns or raises")
+
+
+def _name_written(connection: Connection) -> str:
+    """What the server calls this transaction; empty for one that has written nothing."""
+    if not connection.info.pop(_WROTE, False):
+        return ""
+    driver: Any = connection.connection.driver_connection
+    return str(driver.execute("SELECT pg_current_xact_id()::text").fetchone()[0])
+
+
+def _was_committed(engine: Engine, transaction: str) -> bool:
+    """What became of a commit during which the connection broke, once the server says so; raises DBAPIError."""
+    ask = text("SELECT pg_xact_status(CAST(:it AS xid8))").bindparams(it=transaction)
+    give_up = time.monotonic() + OUTCOME_SECONDS
+    while True:
+        try:
+            with engine.connect() as connection:
+                status = connection.execute(ask).scalar()
+            if status in {"committed", "aborted"}:
+                return bool(status == "committed")
+        except DBAPIError:  # a server that restarts is back in a moment
+            if time.monotonic() > give_up:
+                raise
+        if time.monotonic() > give_up:
+            raise DatabaseUnavailable("the database did not say what became of a transaction")
+        time.sleep(0.1)
 
 
 @contextlib.contextmanager

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection
+from sqlalchemy import Connection, event
 from sqlalchemy.exc import IntegrityError
 
 from kernel_gateway import errors
 from kernel_gateway.identity.principal import Principal
+from kernel_gateway.server import doctor
 from kernel_gateway.services.audit.log import Audit
 from kernel_gateway.services.clock import SystemClock
 from kernel_gateway.services.credentials.authentication import Identity
@@ -30,6 +31,7 @@ from tests.integration.kernel_gateway.storage.rows import NOW, on_database, one_
 from tests.postgresql_server import PostgresqlServer
 
 TOGETHER = 16
+ASCII = "TEMPLATE template0 ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'"
 ANN = Principal("p", "ann", admin=True)
 
 
@@ -157,6 +159,37 @@ def test_connections_that_were_ended_are_made_again(postgresql: PostgresqlServer
     on_database(url, check)
 
 
+@pytest.mark.parametrize("made", [True, False], ids=["made", "undone"])
+def test_a_commit_whose_answer_is_lost_counts_once_and_only_if_it_was_made(
+    postgresql: PostgresqlServer, url: str, made: bool
+) -> None:
+    async def check(database: Database) -> None:
+        broken, calls = list[int](), list[int]()
+
+        def add(connection: Connection) -> str:
+            calls.append(1)
+            principals.add(connection, ANN, NOW)
+            return "added"
+
+        def break_once(connection: Connection) -> None:
+            if broken:
+                return
+            driver: Any = connection.connection.driver_connection
+            broken.append(driver.info.backend_pid)
+            if made:
+                driver.commit()
+                driver.close()
+            else:
+                postgresql.run(f"SELECT pg_terminate_backend({broken[0]}, 60000)")
+
+        event.listen(database._engine, "commit", break_once)
+        assert await database.run(add) == "added"
+        assert (len(broken), len(calls)) == (1, 1 if made else 2)
+        assert await database.run(lambda c: principals.find_by_name(c, "ann")) == ANN
+
+    on_database(url, check)
+
+
 def test_a_server_that_is_gone_is_told_without_its_address_and_taken_again_when_it_is_back(
     mended: PostgresqlServer, url: str
 ) -> None:
@@ -250,9 +283,21 @@ def test_a_text_with_the_one_character_that_it_cannot_hold_is_stored_all_the_sam
 def test_a_database_that_cannot_hold_every_text_is_refused(postgresql: PostgresqlServer) -> None:
     async def nothing(_database: Database) -> None: ...
 
-    options = "TEMPLATE template0 ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'"
     with pytest.raises(errors.StartRefused, match="SQL_ASCII"):
-        on_database(postgresql.create_database(migrated=False, options=options), nothing)
+        on_database(postgresql.create_database(migrated=False, options=ASCII), nothing)
+
+
+def test_the_doctor_says_what_a_service_would_find(postgresql: PostgresqlServer, url: str, tmp_path: Path) -> None:
+    def look(address: str) -> list[tuple[bool, str]]:
+        return [(each.ok, each.detail) for each in doctor.find_database(Settings(database=address))]
+
+    assert look("") == look(f"sqlite:///{tmp_path}/a.db") == []
+    [(ok, detail)] = look(url)
+    assert (ok, detail.startswith("PostgreSQL ")) == (True, True)
+    [(ok, detail)] = look(postgresql.create_database(migrated=False, options=ASCII))
+    assert (ok, "SQL_ASCII" in detail) == (False, True)
+    [(ok, detail)] = look(f"postgresql://somebody:secret@/nothing?host={tmp_path}")
+    assert (ok, "secret" in detail) == (False, False)
 
 
 def test_a_driver_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
