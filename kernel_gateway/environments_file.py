@@ -36,7 +36,7 @@ from kernels.environment import (
     Resources,
 )
 from kernels.guest.processors import count_there
-from sandcell.models.constraints import MOST_KEPT_MB
+from sandcell.models.constraints import MOST_BETWEEN, MOST_KEPT_MB
 from sandcell.models.sessions import KeepVariables
 
 MOST_BYTES = 1_000_000
@@ -48,7 +48,7 @@ KEYS = (
     *("image", "description", "runtime", "memory_mb", "storage_mb", "pids", "vcpus"),
     *("network", "allow", "role", "index_url", "keep_packages", "packages", "apt", "figures", "warm"),
     *("memory_warn_percent", "memory_guard_percent", "keep_variables", "keep_variables_mb"),
-    "hibernate_seconds",
+    *("hibernate_seconds", "checkpoint_every"),
 )
 FIGURES = ("files", "blocks")
 KEEP_VARIABLES: tuple[str, ...] = get_args(KeepVariables)
@@ -89,6 +89,7 @@ class Declared:
     keep_variables: str = "off"
     keep_variables_mb: int = 100
     hibernate_seconds: int | None = None
+    checkpoint_every: int = 0
 
     @property
     def is_layer(self) -> bool:
@@ -234,6 +235,7 @@ def _make_environment(one: Declared, image: Environment) -> Environment:
         keep_variables=one.keep_variables,
         keep_variables_mb=one.keep_variables_mb,
         hibernate_seconds=one.hibernate_seconds,
+        checkpoint_every=one.checkpoint_every,
     )
 
 
@@ -363,6 +365,7 @@ def _read_environment(name: str, values: Any, settings: Settings, source: str, p
         keep_variables=one.take_one_of("keep_variables", KEEP_VARIABLES, KEEP_VARIABLES[0]),
         keep_variables_mb=one.take_count("keep_variables_mb", 1, MOST_KEPT_MB) if "keep_variables_mb" in one else 100,
         hibernate_seconds=one.take_count("hibernate_seconds", 0, 1_209_600) if "hibernate_seconds" in one else None,
+        checkpoint_every=one.take_count("checkpoint_every", 0, MOST_BETWEEN) if "checkpoint_every" in one else 0,
     )
 
 

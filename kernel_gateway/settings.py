@@ -248,6 +248,12 @@ class Settings:
     hibernated_mb: int = setting(
         10_240, "what the variables of one principal's hibernated sessions may take in the store", low=0, high=10**9
     )
+    checkpoints_per_session: int = setting(
+        20, "checkpoints that one session may have; of automatic ones the oldest go", low=0, high=1_000
+    )
+    checkpoints_mb: int = setting(
+        10_240, "what the checkpoints of one principal may take in the store, files included", low=0, high=10**9
+    )
 
     memory_mb: int = setting(
         2_048, "memory of a sandbox; vCPUs are memory / 1,769 MB unless declared", low=1_769, high=10_240

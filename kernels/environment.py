@@ -122,7 +122,8 @@ class Environment:
     `files` or as image `blocks`. `pool` says how many sandboxes are started before a session asks for one.
     `memory_levels` say what happens before memory runs out. With `keep_variables` `on_idle` or `each` variables
     outlive a kernel that dies, as far as they need no more than `keep_variables_mb`. A session gives up its sandbox
-    after `hibernate_seconds` without use, 0 for never; None: as the service has it.
+    after `hibernate_seconds` without use, 0 for never; None: as the service has it. It has a checkpoint after each
+    `checkpoint_every` executions; 0: only where one is asked for.
     """
 
     name: str
@@ -144,3 +145,4 @@ class Environment:
     keep_variables: str = "off"
     keep_variables_mb: int = 100
     hibernate_seconds: int | None = None
+    checkpoint_every: int = 0

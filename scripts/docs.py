@@ -48,6 +48,8 @@ BOUND_SETTINGS = (
         "live_sessions",
         "hibernated_sessions",
         "hibernated_mb",
+        "checkpoints_per_session",
+        "checkpoints_mb",
         "sessions_per_principal",
         "starts_at_once",
         "queue_length",

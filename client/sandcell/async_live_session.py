@@ -16,6 +16,7 @@ from sandcell.models.executions import Event, Execution, Language, LanguageRunti
 from sandcell.models.sync import SyncMode
 from sandcell.models.workspaces import FileEntry
 from sandcell.operations import attach as at
+from sandcell.operations import checkpoints as ch
 from sandcell.operations import files as f
 from sandcell.operations import inspection as i
 from sandcell.operations import leases as le
@@ -179,6 +180,11 @@ class AsyncSession:
         self.info = await self.client.resume(self.id)
         return self.info
 
+    async def undo(self, cells: int = 1, *, exact: bool = False) -> sessions.Session:
+        """Take back its last cells, files of the workspace too; `info.restored` says which variables came back."""
+        self.info = await self.client.undo(self.id, cells, exact=exact)
+        return self.info
+
     async def files(self, path: str = "", *, recursive: bool = False) -> list[FileEntry]:
         """The files below a directory of the workspace, with those of its directories if `recursive`."""
         return await self.client.files(self.id, path, recursive=recursive)
@@ -232,6 +238,8 @@ class AsyncSession:
     complete = _bound(i.complete)
     inspect = _bound(i.inspect)
     output = _bound(i.output)
+    create_checkpoint = _bound(ch.create_checkpoint)
+    list_checkpoints = _bound(ch.list_checkpoints)
     take_lease = _bound(le.take_lease)
     get_lease = _bound(le.get_lease)
     give_back_lease = _bound(le.give_back_lease)

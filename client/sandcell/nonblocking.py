@@ -23,6 +23,7 @@ from sandcell.models.sessions import KeepVariables
 from sandcell.models.sync import SyncMode
 from sandcell.operations import administration as a
 from sandcell.operations import attach as at
+from sandcell.operations import checkpoints as ch
 from sandcell.operations import datasets as d
 from sandcell.operations import environments as e
 from sandcell.operations import files as f
@@ -95,12 +96,9 @@ class AsyncClient:
         keep_awake: bool = False,
         keep_variables: KeepVariables | None = None,
         keep_variables_mb: int | None = None,
+        checkpoint_every: int | None = None,
     ) -> AsyncIterator[AsyncSession]:
-        """A new session for the length of a `async with` block, stopped at its end; its files stay in its workspace.
-
-        `start_session` says what the arguments are: it ends `timeout_seconds` after its start at the latest, and when
-        it has been idle for `idle_timeout_seconds`.
-        """
+        """A new session, as `start_session` has it, for an `async with` block, stopped at its end; its files stay."""
         started = await self.start_session(
             environment,
             agent=agent,
@@ -114,6 +112,7 @@ class AsyncClient:
             keep_awake=keep_awake,
             keep_variables=keep_variables,
             keep_variables_mb=keep_variables_mb,
+            checkpoint_every=checkpoint_every,
         )
         session = AsyncSession(self, started)
         try:
@@ -266,6 +265,11 @@ class AsyncClient:
     restart = _method(o.restart)
     hibernate = _method(o.hibernate)
     resume = _method(o.resume)
+    create_checkpoint = _method(ch.create_checkpoint)
+    list_checkpoints = _method(ch.list_checkpoints)
+    get_checkpoint = _method(ch.get_checkpoint)
+    delete_checkpoint = _method(ch.delete_checkpoint)
+    undo = _method(ch.undo)
     run = _method(o.run)
     submit = _method(o.submit)
     wait = _method(o.wait)

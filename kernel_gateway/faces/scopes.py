@@ -36,6 +36,7 @@ REST: Final[Table] = {
         *(f"GET {S}/files", f"GET {S}/files/{{path}}", f"GET {S}/notebook", f"GET {S}/notebook/manifest"),
         *(f"GET {owner}/uploads{rest}" for owner in (S, W) for rest in ("", "/{upload_id}")),
         *(f"GET {S}/attach-tokens", f"GET {S}/variables", f"GET {S}/outputs/{{sha256}}", f"GET {S}/lease"),
+        *(f"GET {S}/checkpoints", f"GET {S}/checkpoints/{{checkpoint_id}}"),
         *("GET /v1/replays/{replay_id}", "GET /v1/replays/{replay_id}/events", "GET /v1/replays/{replay_id}/notebook"),
         *("GET /v1/workspaces", f"GET {W}", f"GET {W}/files", f"GET {W}/stat", f"GET {W}/archive"),
         *(f"GET {W}/files/{{path}}", f"HEAD {W}/files/{{path}}", f"GET {W}/datasets", f"GET {D}"),
@@ -47,6 +48,7 @@ REST: Final[Table] = {
     "run": (
         *("POST /v1/sessions", f"DELETE {S}", f"POST {S}/interrupt", f"POST {S}/restart", f"POST {S}/executions"),
         *(f"POST {S}/hibernate", f"POST {S}/resume"),
+        *(f"POST {S}/undo", f"POST {S}/checkpoints", f"DELETE {S}/checkpoints/{{checkpoint_id}}"),
         *(f"POST {S}/executions/{{execution_id}}/interrupt", f"POST {S}/commands", f"DELETE {S}/tasks/{{task_id}}"),
         *(f"PUT {S}/files/{{path}}", f"DELETE {S}/files/{{path}}"),
         *(f"POST {owner}/uploads{rest}" for owner in (S, W) for rest in ("", "/{upload_id}/complete")),

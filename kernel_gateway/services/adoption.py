@@ -32,6 +32,7 @@ from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
 from kernel_gateway.storage.hibernations import HibernationRow
 from kernel_gateway.storage.sessions import SessionRow
+from kernel_gateway.storage.states import checkpoints
 from kernels.errors import Death, KernelDied, KernelsError
 from kernels.languages import PYTHON
 from kernels.sandbox import SandboxInfo, SandboxRuntime
@@ -195,6 +196,7 @@ class Adoption:
 def _load(connection: Connection) -> tuple[list[SessionRow], dict[str, HibernationRow]]:
     """The sessions that have not ended, and what the store has of their variables."""
     hibernations.spend_begun(connection)
+    checkpoints.spend_unfinished(connection)
     return sessions.list_live(connection), hibernations.list_kept(connection)
 
 

@@ -5,11 +5,12 @@ It may take as long as the store does, so nothing waits for it: neither calls no
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
+
 import structlog
 
 from kernel_gateway.services.mirroring.spool import Spool
 from kernel_gateway.services.results.kept_outputs import KeptOutputs
-from kernel_gateway.services.sessions.hibernating.waking import Waking
 from kernel_gateway.services.sessions.notebooks import Notebooks
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.workspaces.removals import WorkspaceRemovals
@@ -21,7 +22,10 @@ log = structlog.get_logger(__name__)
 
 
 class Backlog:
-    """`take_up` once at start, then `work_off` at every sweep."""
+    """`take_up` once at start, then `work_off` at every sweep.
+
+    `remove_spent` remove states of sessions from the store that nobody is to have any more.
+    """
 
     def __init__(
         self,
@@ -34,7 +38,7 @@ class Backlog:
         staged_uploads: StagedUploads,
         uploads: Uploads,
         registry: Registry,
-        waking: Waking,
+        remove_spent: Sequence[Callable[[], Awaitable[None]]],
     ) -> None:
         self._kept_outputs = kept_outputs
         self._spool = spool
@@ -44,7 +48,7 @@ class Backlog:
         self._staged_uploads = staged_uploads
         self._uploads = uploads
         self._registry = registry
-        self._waking = waking
+        self._remove_spent = remove_spent
 
     def take_up(self) -> None:
         """Finish what an earlier process left half done, and learn what waits."""
@@ -61,7 +65,7 @@ class Backlog:
             self._deliver_spooled,
             self._notebooks.save_stale,
             self._removals.finish_all,
-            self._waking.remove_spent,
+            *self._remove_spent,
             self._retention.sweep,
         ):
             try:

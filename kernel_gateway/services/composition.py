@@ -15,6 +15,7 @@ from kernel_gateway.services.adoption import Adoption
 from kernel_gateway.services.attach.attach_tokens import AttachTokens
 from kernel_gateway.services.attach.attachments import Attachments
 from kernel_gateway.services.backlog import Backlog
+from kernel_gateway.services.checkpoints.checkpoints import Checkpoints
 from kernel_gateway.services.clock import Clock, SystemClock
 from kernel_gateway.services.credentials.access_keys import AccessKeys
 from kernel_gateway.services.credentials.authentication import Identity
@@ -41,6 +42,7 @@ from kernel_gateway.services.replays.forks import Forks
 from kernel_gateway.services.replays.replays import Replays
 from kernel_gateway.services.replays.session_copies import SessionCopies
 from kernel_gateway.services.replays.stage import ReplayServices
+from kernel_gateway.services.replays.undo import Undo
 from kernel_gateway.services.sessions.builder import SandboxBuilder, SessionBuilder
 from kernel_gateway.services.sessions.contexts import Contexts
 from kernel_gateway.services.sessions.hibernating.hibernation import Hibernation
@@ -237,6 +239,7 @@ class Services(Foundation):
             pools=self.pools,
         )
         self.hibernation = Hibernation(self.waking, self.readiness, self.registry)
+        self._build_checkpoints(snapshots)
 
     def _build_session_builder(self) -> None:
         """What puts one live session together."""
@@ -267,6 +270,22 @@ class Services(Foundation):
             registry=self.registry,
             sandboxes=sandboxes,
             kernelspecs=self.kernelspecs,
+            keep_checkpoint=self.checkpoints.keep_due,
+        )
+
+    def _build_checkpoints(self, snapshots: Snapshots) -> None:
+        """Live sessions as they were."""
+        self.checkpoints = Checkpoints(
+            settings=self.settings,
+            clock=self.clock,
+            database=self.database,
+            mirrors=self.mirrors,
+            snapshots=snapshots,
+            copies=self._copies,
+            environments=self.environments,
+            readiness=self.readiness,
+            background=self.background,
+            registry=self.registry,
         )
 
     def _build_sessions(self) -> None:
@@ -392,7 +411,7 @@ class Services(Foundation):
         )
 
     def _build_forks(self) -> None:
-        """Sessions that begin as others were."""
+        """Sessions as others were, and as they were themselves."""
         self.forks = Forks(
             self.replays,
             clock=self.clock,
@@ -402,6 +421,20 @@ class Services(Foundation):
             copies=self._copies,
             files=self.files,
             workspaces=self.workspaces,
+            checkpoints=self.checkpoints,
+            background=self.background,
+        )
+        self.undo = Undo(
+            replays=self.replays,
+            forks=self.forks,
+            checkpoints=self.checkpoints,
+            mirrors=self.mirrors,
+            copies=self._copies,
+            files=self.files,
+            record=self.record,
+            registry=self.registry,
+            sessions=self.sessions,
+            background=self.background,
         )
         self.session_copies = SessionCopies(
             self.waking,
@@ -492,7 +525,7 @@ class Services(Foundation):
             staged_uploads=self._staged_uploads,
             uploads=self.uploads,
             registry=self.registry,
-            waking=self.waking,
+            remove_spent=(self.waking.remove_spent, self.checkpoints.remove_spent),
         )
         self.upkeep = Reconciler(
             settings=self.settings,

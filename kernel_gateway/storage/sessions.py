@@ -33,6 +33,17 @@ class Surroundings(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether the session hibernates when its time is over, rather than that it ends."""
 
 
+class Undone(msgspec.Struct, frozen=True):
+    """Cells that count no more: those that come `after` one, the `last` included, by their executions' ids.
+
+    The kernel of that `generation` has had the state before them again.
+    """
+
+    after: str
+    last: str
+    generation: int
+
+
 class Record(msgspec.Struct):
     """What is said of a session besides its row, as it was at its end; of a live one, as it was a while ago.
 
@@ -46,9 +57,11 @@ class Record(msgspec.Struct):
     keep_awake: bool = False
     keep_variables: KeepVariables | None = None
     keep_variables_mb: int | None = None
+    checkpoint_every: int | None = None
     restored: Restored | None = None
     surroundings: Surroundings | None = None
     forked: Forked | None = None
+    undone: tuple[Undone, ...] = ()
     slept_seconds: float = 0.0
     """How long it was hibernated, and by how much the host's clock was set meanwhile (back: less than nothing).
 

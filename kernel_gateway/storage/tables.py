@@ -360,6 +360,31 @@ hibernations = Table(
 is what was left of the session's time-to-live, `report` JSON.
 """
 
+checkpoints = Table(
+    "checkpoints",
+    metadata,
+    _number(),
+    Column("id", String, nullable=False, unique=True),
+    Column("session_id", ForeignKey("sessions.id"), nullable=False),
+    Column("state", String, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("created", BigInteger, nullable=False),
+    Column("execution_id", String),
+    Column("generation", Integer, nullable=False),
+    Column("executions", Integer, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("file_count", BigInteger, nullable=False),
+    Column("file_bytes", BigInteger, nullable=False),
+    Column("report", LargeBinary, nullable=False),
+    Index("ix_checkpoints_session_id_number", "session_id", "number"),
+    Index("ix_checkpoints_state", "state"),
+)
+"""What the store may have of sessions as they were, variables and files, each under its id.
+
+`state` is `begun` until all of it is there, then `kept`, and `spent` when it is to be removed. `kind` is `asked`,
+`automatic`, or `passing` for one that is used once. `execution_id` is what had ended last. `report` is JSON.
+"""
+
 attach_tokens = Table(
     "attach_tokens",
     metadata,

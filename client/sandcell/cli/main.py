@@ -26,6 +26,7 @@ VERBS: Final = {
     "attach-token": "sandcell.cli.sessions.attach_tokens:attach_token",
     "mcp": "sandcell.cli.sessions.mcp:mcp",
     "lease": "sandcell.cli.sessions.leases:lease",
+    "checkpoint": "sandcell.cli.sessions.checkpoints:checkpoint",
     "console": "sandcell.cli.administration.console:console",
     "audit": "sandcell.cli.administration.audit:audit",
     "token": "sandcell.cli.administration.tokens:token",

@@ -38,6 +38,9 @@ MOST_LOOK_SECONDS: Final = 30.0
 SECONDS_OF_LOOK: Final = constrain(exclusiveMinimum=0, maximum=MOST_LOOK_SECONDS)
 MOST_KEPT_MB: Final = 10_240
 KEPT_MB: Final = constrain(minimum=1, maximum=MOST_KEPT_MB)
+MOST_BETWEEN: Final = 1_000
+CHECKPOINT_EVERY: Final = constrain(minimum=0, maximum=MOST_BETWEEN)
+CELLS: Final = constrain(minimum=1, maximum=MOST_BETWEEN)
 POSITION: Final = constrain(minimum=0)
 NOT_EMPTY: Final = constrain(minLength=1)
 NAME: Final = constrain(maxLength=200, pattern=r"^[^\u0000]*$")

@@ -71,11 +71,20 @@ class Restored(Model):
 class ForkPoint(Model, forbid_unknown_fields=True):
     """A session as it was: after the `cell` of its notebook (an execution's id, or its number there), or as it is now.
 
-    `exact`: where anything shows otherwise than it did, nothing is started.
+    `exact`: where anything shows otherwise than it did, or a variable is not there, nothing is started. `replay`: no
+    checkpoint is used, and all cells run again.
     """
 
     session: str
     cell: int | str | None = None
+    exact: bool = False
+    replay: bool = False
+
+
+class UndoRequest(Model, forbid_unknown_fields=True):
+    """How many of the last cells of a session are taken back. `exact`: none, where anything is not as it was."""
+
+    cells: Annotated[int, constraints.CELLS] = 1
     exact: bool = False
 
 
@@ -94,6 +103,8 @@ class Forked(Model):
     that, and are as they were. Of the files in `left_out` nothing is known but that they changed later: they are not
     there, unless the cells made them again. Those in `changed_since` are as the cells left them: the original has other
     ones by now. At most 100 paths of either are named.
+    `checkpoint` is the checkpoint that it began from, before those cells: null where all of them ran again. Of its
+    variables `lost` are those that are not there, or not the same objects any more; `lost_omitted` more.
     """
 
     session: str
@@ -107,6 +118,9 @@ class Forked(Model):
     left_out_omitted: int = 0
     changed_since: list[str] = msgspec.field(default_factory=list)
     changed_since_omitted: int = 0
+    checkpoint: str | None = None
+    lost: list[RestoredVariable] = msgspec.field(default_factory=list)
+    lost_omitted: int = 0
 
 
 class KeptVariable(Model):
@@ -132,13 +146,36 @@ class HibernationReport(Model):
     lost: list[str] = msgspec.field(default_factory=list)
 
 
+class Checkpoint(Model):
+    """A session as it was at `created_at`: a fork begins from it, and `undo` goes back to it.
+
+    `cell` is the execution that had ended last, the last of so many `executions`; null before the first. `size_bytes`
+    is what its variables take in the store, `file_bytes` what its files do. `variables` names those that are lost
+    first, `omitted` counts the rest; `lost` says what else is, in sentences.
+    """
+
+    id: str
+    session_id: str
+    created_at: str
+    automatic: bool
+    cell: str | None
+    executions: int
+    generation: int
+    size_bytes: int
+    files: int
+    file_bytes: int
+    variables: list[KeptVariable] = msgspec.field(default_factory=list)
+    omitted: int = 0
+    lost: list[str] = msgspec.field(default_factory=list)
+
+
 class Session(Model):
     """One principal's live, hibernated or ended sandbox. `runtime` is the OCI runtime that it runs on.
 
     `memory` is null while there is no sandbox. One that is `paged_out` stands still, with its memory in swap, until its
     next use; one that was started with `keep_awake` never is. `restored` is what its kernel has of one that died or
     was hibernated. `hibernated` says what is kept of one that is HIBERNATED, and until when.
-    `keep_variables` is what it was started with, null where its environment decides.
+    `keep_variables` and `checkpoint_every` are what it was started with, null where its environment decides.
     `from` is where one began that is a fork of another.
     """
 
@@ -166,6 +203,7 @@ class Session(Model):
     restored: Restored | None = None
     keep_variables: KeepVariables | None = None
     keep_variables_mb: int | None = None
+    checkpoint_every: int | None = None
     from_: Forked | None = msgspec.field(default=None, name="from")
     hibernated: HibernationReport | None = None
 
@@ -180,6 +218,7 @@ class StartSession(Model, forbid_unknown_fields=True):
     `keep_awake`: timers and threads of its code go on while nobody uses it; else it may stand still.
     `keep_variables`: whether variables outlive a kernel that dies, written down when the session is idle or after each
     execution, at most `keep_variables_mb` of them.
+    `checkpoint_every`: after so many executions, again and again, it is kept as it is, for forks and `undo`; 0: never.
     """
 
     environment: str | None = None
@@ -195,3 +234,4 @@ class StartSession(Model, forbid_unknown_fields=True):
     keep_awake: bool = False
     keep_variables: KeepVariables | None = None
     keep_variables_mb: Annotated[int | None, constraints.KEPT_MB] = None
+    checkpoint_every: Annotated[int | None, constraints.CHECKPOINT_EVERY] = None

@@ -73,14 +73,14 @@ def start_session(
     keep_awake: bool = False,
     keep_variables: KeepVariables | None = None,
     keep_variables_mb: int | None = None,
+    checkpoint_every: int | None = None,
 ) -> Operation[Session]:
     """Start a session, from an environment by its id or name, else from that of a registered `agent`, else `python`.
 
-    It goes on with the files of `workspace_id`; `labels` and `name` are for people. It ends `timeout_seconds` after its
-    start, and when it has been idle for `idle_timeout_seconds`. With `replay_of`, a session, it starts with a copy of
-    its files and has run its cells again. With `sync` before_return, answers of what runs in it come when the files are
-    in the store. With `keep_awake` its threads and timers go on while nobody uses it. With `keep_variables` on_idle or
-    each, variables outlive a kernel that dies, up to `keep_variables_mb` of them.
+    It goes on with the files of `workspace_id`; `labels` and `name` are for people. It ends after `timeout_seconds` or
+    when idle for `idle_timeout_seconds`. With `replay_of`, a session, it has its files and ran its cells. With
+    `sync` before_return, answers come when files are in the store. With `keep_awake` threads go on while it is idle.
+    With `keep_variables` variables outlive a kernel that dies. Each `checkpoint_every` executions it has a checkpoint.
     """
     body = omit_none(
         environment=environment,
@@ -95,9 +95,10 @@ def start_session(
         keep_awake=keep_awake or None,
         keep_variables=keep_variables,
         keep_variables_mb=keep_variables_mb,
+        checkpoint_every=checkpoint_every,
     )
-    patience = START_SECONDS if replay_of is None else REPLAY_SECONDS
-    return decode((yield from exchange(Ask("POST", SESSIONS, json=body, timeout_seconds=patience))), Session)
+    ask = Ask("POST", SESSIONS, json=body, timeout_seconds=START_SECONDS if replay_of is None else REPLAY_SECONDS)
+    return decode((yield from exchange(ask)), Session)
 
 
 def fork_session(
@@ -105,6 +106,7 @@ def fork_session(
     *,
     cell: int | str | None = None,
     exact: bool = False,
+    replay: bool = False,
     name: str = "",
     timeout_seconds: int | None = None,
     idle_timeout_seconds: int | None = None,
@@ -112,11 +114,12 @@ def fork_session(
 ) -> Operation[Session]:
     """Start a session that is as another was after a `cell`, or as it is now.
 
-    The cell is named by its execution's id, or by its number in the notebook. What is not as it was is in the new
-    session's `from_`. Raises Conflict when it cannot be built again, and with `exact` also when a cell came out
-    otherwise.
+    The cell is named by its execution's id, or by its number in the notebook. It begins from the nearest checkpoint,
+    of a session as it is now from one of now, and runs the cells since; with `replay` it runs all cells. What is not as
+    it was is in the new session's `from_`. Raises Conflict when it cannot be built again, and with `exact` also when a
+    cell came out otherwise or a variable is not there.
     """
-    point = omit_none(session=session_id, cell=cell, exact=exact or None)
+    point = omit_none(session=session_id, cell=cell, exact=exact or None, replay=replay or None)
     body = omit_none(
         name=name,
         timeout_seconds=timeout_seconds,

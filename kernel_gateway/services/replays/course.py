@@ -11,7 +11,7 @@ import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -36,6 +36,24 @@ PAST_THE_END = "it comes after the cell that the replay was to stop at"
 
 async def nothing_to_wait_for() -> None:
     """A replay that begins at once."""
+
+
+class Beginning(Protocol):
+    """A state that a session begins with in place of its first cells."""
+
+    @property
+    def cells(self) -> int:
+        """How many of the notebook's code cells are in it."""
+
+    @property
+    def generation(self) -> int:
+        """Of the recorded kernel that had it."""
+
+    async def fill(self, session_id: str) -> None:
+        """Have its files be those that the session starts with; raises our errors."""
+
+    async def give(self, session_id: str) -> None:
+        """Have its variables be those of the session's kernel, which is blank; raises our errors."""
 
 
 @dataclass
@@ -76,6 +94,8 @@ class ReplayRun:
     wait_for_turn: Callable[[], Awaitable[None]] = nothing_to_wait_for
     before: float | None = None
     """Files of `inputs` that changed after that are not copied."""
+    beginning: Beginning | None = None
+    """What is there in place of `inputs` and of the first cells."""
     left_out: list[str] = field(default_factory=list)
     """The paths of those that were not, once the first session has started."""
     _first: Pass | None = None
@@ -90,7 +110,8 @@ class ReplayRun:
     async def run(self) -> None:
         """All of it; raises our errors, with the verdicts that there are given. Sessions are left to the caller."""
         replay, request = self.replay, self.replay.request
-        steps = replay.steps[: last_step(replay.steps, request.until)]
+        begun = 0 if self.beginning is None else self.beginning.cells
+        steps = replay.steps[begun : last_step(replay.steps, request.until)]
         ran: dict[int, CellOutcome] = {}
         try:
             await self.wait_for_turn()
@@ -214,7 +235,8 @@ class ReplayRun:
     async def _begin_pass(self, steps: Sequence[Step], session_id: str | None, *, first: bool) -> Pass:
         began = rfc3339(self.services.clock.now())
         session_id = session_id or await self._fresh_session(first=first)
-        stage = Stage(self.services, self.principal, session_id, self.replay.request.timeout_seconds)
+        generation = None if self.beginning is None else self.beginning.generation
+        stage = Stage(self.services, self.principal, session_id, self.replay.request.timeout_seconds, generation)
         return Pass(stage, list(steps), began)
 
     async def _fresh_session(self, *, first: bool) -> str:
@@ -223,13 +245,17 @@ class ReplayRun:
         body = self.session if first else msgspec.structs.replace(self.session, name=f"{self.session.name}, again")
         self.replay.owned.append(session_id)
         try:
-            if inputs is not None:
+            if self.beginning is not None:
+                await self.beginning.fill(session_id)
+            elif inputs is not None:
                 self.left_out = await self.copies.copy(self.principal, inputs, session_id, self.before)
             await self.services.sessions.start(self.principal, body, session_id, has_files=inputs is not None)
         except GatewayError:
             if inputs is not None:
                 await self.copies.discard(session_id)
             raise
+        if self.beginning is not None:
+            await self.beginning.give(session_id)
         return session_id
 
     async def _judge(self, step: Step, ran: CellOutcome, second: CellOutcome | None = None) -> CellReplay:

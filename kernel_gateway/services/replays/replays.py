@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 import structlog
@@ -36,6 +36,7 @@ from kernel_gateway.services.replays.verdicts import summarize
 from kernel_gateway.services.sessions.notebooks import Notebooks
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.workspaces.workspace_copies import WorkspaceCopies
+from kernel_gateway.storage.sessions import Undone
 from kernels.errors import InvalidNotebook
 from kernels.notebook.notebook_file import NotebookFile, read
 from sandcell.models.executions import Event
@@ -203,7 +204,8 @@ class Replays:
         try:
             data = await self._data(principal, request)
             notebook = await asyncio.to_thread(self._read, data)
-            replay = self._build(principal, request, await asyncio.to_thread(steps_of, notebook), len(data))
+            undone = await self._find_undone(principal, request.session_id)
+            replay = self._build(principal, request, await asyncio.to_thread(steps_of, notebook, undone), len(data))
         finally:
             self._reading[principal.id] -= 1
             if not self._reading[principal.id]:
@@ -211,6 +213,14 @@ class Replays:
         request.notebook = msgspec.Raw(b"")
         most = self._settings.notebook_bytes
         return replay, ReplayRun(self._services, self._copies, principal, replay, notebook.document, session, most)
+
+    async def list_steps(self, principal: Principal, session_id: str) -> list[Step]:
+        """The cells of a session as a replay takes them; raises as `start`."""
+        notebook = await asyncio.to_thread(self._read, await self._notebooks.notebook(principal, session_id))
+        return await asyncio.to_thread(steps_of, notebook, await self._find_undone(principal, session_id))
+
+    async def _find_undone(self, principal: Principal, session_id: str | None) -> Sequence[Undone]:
+        return () if session_id is None else (await self._registry.row(principal, session_id)).record.undone
 
     async def _data(self, principal: Principal, request: ReplayRequest) -> bytes:
         if request.session_id is not None:

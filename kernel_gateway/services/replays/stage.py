@@ -74,16 +74,24 @@ class ReplayServices:
 
 
 class Stage:
-    """One session in which a replay's cells run. `timeout_seconds` is each cell's; None: the service's default."""
+    """One session in which a replay's cells run. `timeout_seconds` is each cell's; None: the service's default.
+
+    `generation` is that of the recorded kernel whose state it has already; None when its kernel is blank.
+    """
 
     def __init__(
-        self, services: ReplayServices, principal: Principal, session_id: str, timeout_seconds: float | None
+        self,
+        services: ReplayServices,
+        principal: Principal,
+        session_id: str,
+        timeout_seconds: float | None,
+        generation: int | None = None,
     ) -> None:
         self.session_id = session_id
         self._services = services
         self._principal = principal
         self._timeout_seconds = timeout_seconds
-        self._recorded_generation: int | None = None
+        self._recorded_generation = generation
         self._blank = False
 
     async def run(self, step: Step) -> CellOutcome:

@@ -7,12 +7,13 @@ are known.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, Literal
 
 from kernel_gateway.errors import InvalidRequest
+from kernel_gateway.storage.sessions import Undone
 from kernels.errors import InvalidNotebook
 from kernels.execution.outputs import Output
 from kernels.languages import BUILT_IN, PYTHON, RUNTIMES
@@ -66,17 +67,43 @@ class Step:
         return missing_name(outputs, self.together, self.place)
 
 
-def steps_of(notebook: NotebookFile) -> list[Step]:
-    """A step for each code cell, in order."""
-    steps: list[Step] = []
-    together: list[str] = []
-    for cell in notebook.cells:
-        step = _step(cell, notebook.document["cells"][cell.index]["metadata"].get("language"))
-        if step.clear_context or (steps and step.generation != steps[-1].generation):
-            together = []
-        steps.append(replace(step, place=len(together), together=together))
-        together.append(step.source if step.kind == "code" and step.runtime == "python" and not step.skipped else "")
+def steps_of(notebook: NotebookFile, undone: Sequence[Undone] = ()) -> list[Step]:
+    """A step for each code cell, in order; those that were undone are not to be run."""
+    cells = notebook.document["cells"]
+    steps = [_step(cell, cells[cell.index]["metadata"].get("language")) for cell in notebook.cells]
+    return _put_together(_leave_out(steps, undone))
+
+
+def _leave_out(steps: list[Step], undone: Sequence[Undone]) -> list[Step]:
+    """Skip what was undone. The kernel that had its state again counts as the one that had it first."""
+    places, shift = {step.id: place for place, step in enumerate(steps)}, 0
+    for each in undone:
+        after, last = places.get(each.after), places.get(each.last)
+        if after is None or last is None:
+            continue
+        since, before = each.generation - shift, steps[after].generation or 0
+        for place, step in enumerate(steps[after + 1 :], after + 1):
+            if place <= last:
+                steps[place] = replace(step, skipped=step.skipped or UNDONE)
+            elif step.generation is not None and step.generation >= since:
+                steps[place] = replace(step, generation=step.generation - since + before)
+        shift += since - before
     return steps
+
+
+def _put_together(steps: Iterable[Step]) -> list[Step]:
+    """Tell each of the sources that ran on the same kernel."""
+    made: list[Step] = []
+    together: list[str] = []
+    generation: int | None = None
+    for step in steps:
+        if step.skipped != UNDONE:
+            if step.clear_context or (made and step.generation != generation):
+                together = []
+            generation = step.generation
+        made.append(replace(step, place=len(together), together=together))
+        together.append(step.source if step.kind == "code" and step.runtime == "python" and not step.skipped else "")
+    return made
 
 
 def last_step(steps: Sequence[Step], until: int | str | None) -> int:
@@ -147,6 +174,7 @@ def _as_written(shown: Mapping[str, Any]) -> list[Output] | None:
         return None
 
 
+UNDONE: Final = "it was undone"
 LATE: Final = "it is output that came late, which no code of its own shows"
 
 

@@ -6,6 +6,7 @@ joined here and nowhere else. What happens to the sandbox by itself is written d
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from kernel_gateway.services.admission.dead_sandboxes import DeadSandboxes
@@ -141,7 +142,9 @@ class SessionBuilder:
         registry: Registry,
         sandboxes: SandboxBuilder,
         kernelspecs: Kernelspecs,
+        keep_checkpoint: Callable[[LiveSession], Awaitable[None]],
     ) -> None:
+        self._keep_checkpoint = keep_checkpoint
         self._kernelspecs = kernelspecs
         self._settings = settings
         self._clock = clock
@@ -182,6 +185,7 @@ class SessionBuilder:
             background=self._background,
             live=live,
             kernelspecs=self._kernelspecs,
+            keep_checkpoint=self._keep_checkpoint,
         )
         self._registry.add(live)
         return live

@@ -70,10 +70,17 @@ class LiveSession:
     paused = False
     hibernate_seconds: int | None = None
     """After how long without use it is to hibernate, 0 for never; None while that was not looked up."""
+    checkpoint_every: int | None = None
+    """After how many executions it is to be kept as it is, 0 for never; None while that was not looked up."""
     hibernates_not_before = 0.0
     """When it is tried again after it could not be."""
     expiry_moved = False
     """Whether the host's clock was set, and the database does not have its expiry as it is since."""
+
+    _uses = 0
+    """How often something but an execution has begun in it."""
+    _resting = False
+    """Whether nothing of the queue is to begin for now."""
 
     def __init__(self, row: SessionRow, clock: Clock) -> None:
         self.row = row
@@ -91,7 +98,7 @@ class LiveSession:
         self.worker_task: asyncio.Task[None] | None = None
         self.timer_task: asyncio.Task[None] | None = None
         self.running: Job | None = None
-        self.executions = row.executions
+        self.executions = self.checkpoint_at = row.executions
         self.last_activity = self.stored_activity = row.last_activity
         self.stored_record = row.record.network, row.record.sync.durable
         """What of its record is written down as it changes."""
@@ -144,7 +151,7 @@ class LiveSession:
     @property
     def busy(self) -> bool:
         """Whether anything runs or waits in it."""
-        return self.running is not None or bool(self._queue) or self._in_use > 0
+        return self.running is not None or bool(self._queue) or self._in_use > 0 or self._resting
 
     @property
     def hibernated(self) -> bool:
@@ -200,11 +207,36 @@ class LiveSession:
         self.require_live()
         self.touch()
         self._in_use += 1
+        self._uses += 1
         try:
             yield
         finally:
             self._in_use -= 1
             self.touch()
+
+    @contextlib.contextmanager
+    def at_rest(self) -> Iterator[Callable[[], None]]:
+        """Meanwhile nothing of the queue begins; raises SessionBusy when something runs in it.
+
+        What is given raises SessionBusy as well, once a command or a change of a file has begun.
+        """
+        self.require_live()
+        if self.running is not None or self._in_use > 0 or self._resting:
+            raise SessionBusy("something runs in the session: wait for it", session_id=self.id)
+        uses = self._uses
+
+        def require() -> None:
+            self.require_live()
+            if self._uses != uses:
+                raise SessionBusy("something was done in the session meanwhile: try again", session_id=self.id)
+
+        self._resting = True
+        try:
+            yield require
+        finally:
+            self._resting = False
+            self.touch()
+            self._wake.set()
 
     def require_live(self) -> None:
         """Raises SessionTerminated once the session is ending."""
@@ -226,6 +258,10 @@ class LiveSession:
         name = job.context.name if job.context else ""
         if name and (self.surroundings is None or all(each.id != name for each in self.surroundings.contexts)):
             raise NotFound(f"Context {name} was removed before this ran")
+
+    @property
+    def _held_up(self) -> bool:
+        return self.paused or self._resting
 
     @property
     def held(self) -> HeldLease | None:
@@ -273,7 +309,7 @@ class LiveSession:
         kernel = self.sandbox.kernel
         if kernel is not None and kernel.residence.stopped:
             return None
-        alone = self.running is None and not self.paused and len(self._queue) == 1 and self._queue[0] is job
+        alone = self.running is None and not self._held_up and len(self._queue) == 1 and self._queue[0] is job
         alone = alone and self.sandbox.workspace_ready
         return self.sandbox.live_generation if alone and self.may_run(job) else None
 
@@ -333,7 +369,7 @@ class LiveSession:
 
     async def next_job(self) -> Job:
         """The first job that may run, which becomes the running one; the worker waits here for as long as it lives."""
-        while (job := next(filter(self.may_run, self._queue), None)) is None or self.paused:
+        while (job := next(filter(self.may_run, self._queue), None)) is None or self._held_up:
             self._wake.clear()
             await self._wake.wait()
         self._queue.remove(job)
@@ -424,5 +460,6 @@ def describe_session(row: SessionRow, idle_expires: float | None = None, memory:
         restored=row.record.restored if row.status == "READY" else None,
         keep_variables=row.record.keep_variables,
         keep_variables_mb=row.record.keep_variables_mb,
+        checkpoint_every=row.record.checkpoint_every,
         from_=row.record.forked,
     )

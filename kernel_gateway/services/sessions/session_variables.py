@@ -8,13 +8,13 @@ when they are written, or else its environment.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 import structlog
 
-from kernel_gateway.errors import GatewayError
+from kernel_gateway.errors import GatewayError, SandboxUnavailable
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.environments.egress import Find
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
+KEEP_SECONDS: Final = 30.0
+"""After how long no further variable is begun where somebody has asked for all of them."""
 IDLE_SECONDS: Final = 1.0
 """After the last code has ended: callers that come back at once are not held up."""
 NO_GENERATION: Final = -1
@@ -57,6 +59,8 @@ class _Kept:
     at: float | None = None
     executions: int | None = None
     """None where an earlier process of the service saw to it: the files say."""
+    from_elsewhere: bool = False
+    """Of another session, or of an earlier state: what ran here since has nothing to do with them."""
 
     def is_in(self, kernel: SandboxedKernel, generation: int) -> bool:
         """Whether this kernel has these variables: it kept them, or was given them."""
@@ -185,6 +189,33 @@ class SessionVariables:
                 await self._elsewhere.spend(self._live, snapshot)
             return None
 
+    async def keep_now(self, kernel: SandboxedKernel, most_bytes: int) -> list[kept_variables.KeptVariable]:
+        """Have them written down while nothing runs, whether or not they are kept otherwise; says what of each name.
+
+        Raises our errors and those of `kernels`.
+        """
+        await self.settle()
+        await self.restore(kernel)  # what it has not been given yet is its own all the same
+        hub, executions, at = kernel.hub, self._live.executions, self._live.now()
+        if hub is None:
+            raise SandboxUnavailable("the kernel is being replaced: try again")
+        found = await kept_variables.keep(hub, most_bytes, KEEP_SECONDS, executions=executions, at=at)
+        if await self._learn(kernel) and kernel.hub is hub:
+            self._kept = _Kept(kernel, hub.generation, at, executions)
+        return found
+
+    async def take_over(self, kernel: SandboxedKernel, at: float, lay: Callable[[], Awaitable[None]]) -> None:
+        """Give a blank kernel variables as they were at a time elsewhere, which `lay` puts into its sandbox.
+
+        `restored` says what became of them. Raises our errors.
+        """
+        async with self._restoring:
+            await lay()
+            self._kept = _Kept(kernel, NO_GENERATION, at, from_elsewhere=True)
+            await self._restore(kernel)
+            if not await self._learn(kernel):
+                self._kept = None  # the next kernel is to be blank, as any of this session's
+
     def forget(self) -> None:
         """The next kernel is to be blank, as somebody has asked for."""
         self._kept = None
@@ -219,6 +250,8 @@ class SessionVariables:
             return
         at = kept.at if found.at is None else found.at
         executions = kept.executions if found.executions is None else found.executions
+        if kept.from_elsewhere:
+            at, executions = kept.at, self._live.executions
         self._kept = _Kept(kernel, hub.generation, at, executions)
         self._tell(self._report(hub.generation, *self._age(at, executions), found.variables))
 

@@ -53,7 +53,7 @@ from kernel_gateway.storage import executions, sessions
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.sessions import Record as StoredRecord
 from kernel_gateway.storage.sessions import SessionRow, Surroundings
-from sandcell.models.constraints import MOST_KEPT_MB
+from sandcell.models.constraints import MOST_BETWEEN, MOST_KEPT_MB
 from sandcell.models.executions import Event
 from sandcell.models.model import Page
 from sandcell.models.sessions import Session, SessionStatus, StartSession
@@ -301,6 +301,8 @@ class Sessions:
         _refuse_nul(body)
         if body.keep_variables_mb is not None and not 1 <= body.keep_variables_mb <= MOST_KEPT_MB:
             raise InvalidRequest(f"keep_variables_mb must be between 1 and {MOST_KEPT_MB:,}")
+        if body.checkpoint_every is not None and not 0 <= body.checkpoint_every <= MOST_BETWEEN:
+            raise InvalidRequest(f"checkpoint_every must be between 0 and {MOST_BETWEEN:,}")
         most = settings.session_timeout_max_seconds
         timeout = _within("timeout_seconds", body.timeout_seconds, settings.session_timeout_seconds, most)
         idle = _within("idle_timeout_seconds", body.idle_timeout_seconds, settings.idle_timeout_seconds, most)
@@ -323,6 +325,7 @@ class Sessions:
                 keep_awake=body.keep_awake,
                 keep_variables=body.keep_variables,
                 keep_variables_mb=body.keep_variables_mb,
+                checkpoint_every=body.checkpoint_every,
             ),
         )
 

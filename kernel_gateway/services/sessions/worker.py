@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -68,7 +68,9 @@ class Worker:
         background: Background,
         live: LiveSession,
         kernelspecs: Kernelspecs,
+        keep_checkpoint: Callable[[LiveSession], Awaitable[None]],
     ) -> None:
+        self._keep_checkpoint = keep_checkpoint
         self._kernelspecs = kernelspecs
         self._settings = settings
         self._clock = clock
@@ -101,8 +103,9 @@ class Worker:
                 self._live.running = None
             try:
                 await self._live.variables.end_of(job)
+                await self._keep_checkpoint(self._live)
             except Exception:  # it has not changed how the job ended, nor is it to end the worker
-                log.exception("variables_not_kept", session=self._live.id)
+                log.exception("state_not_kept", session=self._live.id)
 
     async def finish(
         self,

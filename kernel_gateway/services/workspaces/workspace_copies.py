@@ -20,6 +20,7 @@ from kernel_gateway.services.mirroring.workspace_ledger import WorkspaceLedger
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.workspaces.access import WorkspaceAccess
 from kernel_gateway.settings import Settings
+from workspace_sync import DurableWorkspace
 from workspace_sync.errors import WorkspaceSyncError
 from workspace_sync.workspaces.file_info import FileInfo
 
@@ -63,11 +64,17 @@ class WorkspaceCopies:
         await self.require(principal, workspace_id)
         with translated():
             await self.bring_up_to_date(workspace_id)
-            durable, given_up = self._mirrors.durable(workspace_id), threading.Event()
-            keep = partial(is_unchanged_since, before)
-            copying = partial(durable.copy_to, prefix(session_id), lambda: not given_up.is_set(), keep)
+        return await self.copy_durable(self._mirrors.durable(workspace_id), session_id, before)
+
+    async def copy_durable(self, files: DurableWorkspace, session_id: str, before: float | None = None) -> list[str]:
+        """The same of files that are durable, wherever in the store they lie, as the caller may know."""
+        given_up = threading.Event()
+        keep = partial(is_unchanged_since, before)
+        with translated():
             try:
-                return await self._mirrors.run(copying)
+                return await self._mirrors.run(
+                    partial(files.copy_to, prefix(session_id), lambda: not given_up.is_set(), keep)
+                )
             except BaseException:  # cancelled, or too late: its thread goes on until it looks at `given_up`
                 given_up.set()
                 self._background.spawn(self.discard(session_id), f"discard the copy for {session_id}")

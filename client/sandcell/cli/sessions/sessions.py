@@ -67,6 +67,7 @@ def _row(each: Session) -> tuple[object, ...]:
 @click.option("--idle-timeout", "idle_timeout_seconds", type=int, metavar="SECONDS", help="Ends when idle this long.")
 @click.option("--keep-variables", type=click.Choice(get_args(KeepVariables)), help="When variables are written down.")
 @click.option("--keep-variables-mb", type=int, metavar="MB", help="How much of them, at most.")
+@click.option("--checkpoint-every", type=int, metavar="CELLS", help="Keep it as it is after each so many cells.")
 @sync_mode
 @as_json
 @connected
@@ -82,6 +83,7 @@ def new(
     idle_timeout_seconds: int | None,
     keep_variables: KeepVariables | None,
     keep_variables_mb: int | None,
+    checkpoint_every: int | None,
     sync: SyncMode | None,
     as_json: bool,
 ) -> None:
@@ -97,6 +99,7 @@ def new(
         sync=sync,
         keep_variables=keep_variables,
         keep_variables_mb=keep_variables_mb,
+        checkpoint_every=checkpoint_every,
     )
     current_session.remember(client.url, started.id)
     if as_json:
@@ -108,16 +111,26 @@ def new(
 @session.command("fork", short_help="Start a session as another was.")
 @click.argument("session_id", required=False, metavar="[SESSION]", shell_complete=completion.sessions)
 @click.option("--cell", metavar="CELL", help="After this cell, by its number in the notebook or its execution's id.")
-@click.option("--exact", is_flag=True, help="Start nothing where a cell comes out otherwise than it did.")
+@click.option("--exact", is_flag=True, help="Start nothing where anything is not as it was.")
+@click.option("--replay", is_flag=True, help="Use no checkpoint: all cells run again.")
 @click.option("--name", default="", help="A name for people.")
 @as_json
 @connected
-def fork(client: Client, *, session_id: str | None, cell: str | None, exact: bool, name: str, as_json: bool) -> None:
+def fork(
+    client: Client,
+    *,
+    session_id: str | None,
+    cell: str | None,
+    exact: bool,
+    replay: bool,
+    name: str,
+    as_json: bool,
+) -> None:
     """Start a session that is as another (default: the current one) is now, or was after a cell.
 
     The current session stays what it was. What is not as it was is said on standard error.
     """
-    forked = client.fork_session(choosing.find(client, session_id), cell=cell, exact=exact, name=name)
+    forked = client.fork_session(choosing.find(client, session_id), cell=cell, exact=exact, replay=replay, name=name)
     if as_json:
         show_json(forked)
         return
@@ -130,12 +143,32 @@ def _list_differences(forked: Session) -> Iterator[str]:
     about = forked.from_
     if about is None:
         return
+    for lost in about.lost:
+        yield f"{lost.name}: {lost.outcome}. {lost.why or ''}"
     for each in about.different:
         yield f"cell {each.number}: {each.verdict.replace('_', ' ')}. {each.why}"
     for path in about.left_out:
         yield f"{path}: changed later, and was left out"
     for path in about.changed_since:
         yield f"{path}: is as the cells left it"
+
+
+@session.command("undo", short_help="Take back a session's last cells.")
+@click.argument("session_id", required=False, metavar="[SESSION]", shell_complete=completion.sessions)
+@click.option("--cells", type=click.IntRange(1), default=1, show_default=True, help="How many.")
+@click.option("--exact", is_flag=True, help="Take back nothing where anything would not be as it was.")
+@as_json
+@connected
+def undo(client: Client, *, session_id: str | None, cells: int, exact: bool, as_json: bool) -> None:
+    """Take back the last cells of a session (default: the current one): variables and files as before them."""
+    found = client.undo(choosing.find(client, session_id), cells, exact=exact)
+    if as_json:
+        show_json(found)
+        return
+    say(f"undone in {found.id}: kernel generation {found.generation}")
+    for each in found.restored.variables if found.restored is not None else ():
+        if each.outcome == "lost":
+            say(f"not restored: {each.name}: {each.why}")
 
 
 @session.command("show", short_help="Show a session.")

@@ -7,7 +7,7 @@ from typing import Final
 from kernel_gateway import errors as e
 from kernel_gateway.faces.responses import JSON, Response
 from kernel_gateway.faces.rest.calls import Call
-from kernel_gateway.faces.rest.parameters import AnyObject, NotebookForm, SessionsPage
+from kernel_gateway.faces.rest.parameters import AnyObject, NotebookForm, PageOf, SessionsPage
 from kernel_gateway.faces.rest.responses import (
     EVENTS,
     HTML,
@@ -23,7 +23,7 @@ from kernel_gateway.views.page import POLICY
 from kernels.notebook.chain import Manifest
 from sandcell.models.executions import Event
 from sandcell.models.model import Page
-from sandcell.models.sessions import Session, StartSession
+from sandcell.models.sessions import Checkpoint, Session, StartSession, UndoRequest
 
 
 async def create_session(call: Call) -> Session:
@@ -71,6 +71,29 @@ async def resume_session(call: Call) -> Session:
     return await call.services.hibernation.resume(call.principal, call.ids["session_id"])
 
 
+async def create_checkpoint(call: Call) -> Checkpoint:
+    return await call.services.checkpoints.create(call.principal, call.ids["session_id"])
+
+
+async def list_checkpoints(call: Call) -> Page[Checkpoint]:
+    query, session_id = call.query, call.ids["session_id"]
+    return await call.services.checkpoints.list(call.principal, session_id, query.limit, query.cursor)
+
+
+async def get_checkpoint(call: Call) -> Checkpoint:
+    ids = call.ids
+    return await call.services.checkpoints.get(call.principal, ids["session_id"], ids["checkpoint_id"])
+
+
+async def delete_checkpoint(call: Call) -> None:
+    ids = call.ids
+    await call.services.checkpoints.remove(call.principal, ids["session_id"], ids["checkpoint_id"])
+
+
+async def undo_cells(call: Call) -> Session:
+    return await call.services.undo.undo(call.principal, call.ids["session_id"], call.body)
+
+
 async def get_notebook(call: Call) -> Response:
     """As it is, or as a view of it. A page holds what a sandbox put out: a browser lets nothing of it act."""
     session_id, form = call.ids["session_id"], call.query.format
@@ -94,6 +117,10 @@ SESSIONS: Final = "/v1/sessions"
 SESSION: Final = "/v1/sessions/{session_id}"
 ID: Final[Errors] = (e.NotFound,)
 LIVE: Final[Errors] = (e.NotFound, e.SessionTerminated, e.SandboxUnavailable)
+KEEP: Final[Errors] = (
+    *(*LIVE, e.SessionBusy, e.QuotaReached, e.SessionLimit, e.NoMemory),
+    *(e.StoreUnavailable, e.NoSpace, e.ShuttingDown, e.DeadlinePassed),
+)
 START: Final[Errors] = (
     e.NotFound,
     e.UnknownEnvironment,
@@ -207,6 +234,60 @@ ROUTES: Final[tuple[Route, ...]] = (
         summary="Wake a hibernated session, as its next use does",
         result=Session,
         errors=(*LIVE, e.SessionLimit, e.NoMemory, e.StoreUnavailable, e.ShuttingDown, e.DeadlinePassed),
+    ),
+    Route(
+        "POST",
+        f"{SESSION}/checkpoints",
+        create_checkpoint,
+        name="createCheckpoint",
+        event="CreateCheckpoint",
+        summary="Keep a session's variables and files as they are now, for forks and for undo",
+        result=Checkpoint,
+        status=201,
+        errors=KEEP,
+    ),
+    Route(
+        "GET",
+        f"{SESSION}/checkpoints",
+        list_checkpoints,
+        name="listCheckpoints",
+        event="ListCheckpoints",
+        summary="List a session's checkpoints, oldest first",
+        result=Page[Checkpoint],
+        query=PageOf,
+        errors=ID,
+    ),
+    Route(
+        "GET",
+        f"{SESSION}/checkpoints/{{checkpoint_id}}",
+        get_checkpoint,
+        name="getCheckpoint",
+        event="GetCheckpoint",
+        summary="Show a checkpoint: after which execution it stands, what is kept",
+        result=Checkpoint,
+        errors=ID,
+    ),
+    Route(
+        "DELETE",
+        f"{SESSION}/checkpoints/{{checkpoint_id}}",
+        delete_checkpoint,
+        name="deleteCheckpoint",
+        event="DeleteCheckpoint",
+        summary="Remove a checkpoint",
+        status=204,
+        errors=ID,
+    ),
+    Route(
+        "POST",
+        f"{SESSION}/undo",
+        undo_cells,
+        name="undoCells",
+        event="UndoCells",
+        summary="Take back a session's last cells: variables and files as before them, in a new generation",
+        result=Session,
+        body=UndoRequest,
+        invocation=True,
+        errors=(*START, e.SessionTerminated, e.QuotaReached),
     ),
     Route(
         "GET",

@@ -177,6 +177,7 @@ def make_one_of_each(http: httpx.Client) -> tuple[dict[str, str], str, str]:
     session = post("/v1/sessions", {"environment": environment["id"]})
     one = f"/v1/sessions/{session['id']}"
     execution = post(f"{one}/executions", {"code": "open('file', 'w').write('kept')"})
+    checkpoint = post(f"{one}/checkpoints", None)
     task = post(f"{one}/commands", {"command": "sleep 3600", "background": True})
     replay = post("/v1/notebooks/replay", {"notebook": NOTEBOOK, "continue_session": session["id"]})
     post(f"{one}/lease", {})
@@ -197,6 +198,7 @@ def make_one_of_each(http: httpx.Client) -> tuple[dict[str, str], str, str]:
         "shown_session_id": session["id"].replace("-", ""),
         "execution_id": execution["id"],
         "task_id": task["id"],
+        "checkpoint_id": checkpoint["id"],
         "workspace_id": session["workspace_id"],
         "storage_id": format_id(session["workspace_id"]),
         "file_id": identify_file("file"),

@@ -90,14 +90,14 @@ def test_what_differs_is_told_or_refused(client: Client) -> None:
     with client.session() as session:
         session.run("import random; drawn = random.random(); drawn")
         session.run("print('same')")
-        info = client.fork_session(session.id)
+        info = client.fork_session(session.id, replay=True)
         found = about(info)
         assert [each.verdict for each in found.different] == ["different"]
         assert found.cells == 2
         client.stop_session(info.id)
         before = live(client)
         with pytest.raises(Conflict) as caught:
-            client.fork_session(session.id, exact=True)
+            client.fork_session(session.id, exact=True, replay=True)
         assert caught.value.details["reason"] == "not_rebuilt"
         assert [each["number"] for each in caught.value.details["cells"]] == [found.different[0].number]
         assert live(client) == before
@@ -114,10 +114,11 @@ def test_a_state_that_cannot_be_built_again_is_no_session(client: Client) -> Non
             client.fork_session(session.id, cell=execution.id)
         assert [each["verdict"] for each in caught.value.details["cells"]] == ["failed"]
         assert live(client) == before
-        now = client.attach(client.fork_session(session.id).id)
-        assert now.run("text").text == "'second'", "the first is nowhere any more"
-        assert now.run("open(b'late-\\xff').read()").text == "'no text'"
-        now.stop()
+        for replay, text in ((True, "'second'"), (False, "'first'")):  # the first is in a variable alone by now
+            now = client.attach(client.fork_session(session.id, replay=replay).id)
+            assert now.run("text").text == text
+            assert now.run("open(b'late-\\xff').read()").text == "'no text'"
+            now.stop()
 
 
 def test_restarts_and_other_languages_come_along(client: Client) -> None:
@@ -127,7 +128,7 @@ def test_restarts_and_other_languages_come_along(client: Client) -> None:
         session.run("kept = 2")
         session.run("let there = 3", language="javascript")
         session.shell("echo by the shell > shell.txt")
-        fork = client.attach(client.fork_session(session.id).id)
+        fork = client.attach(client.fork_session(session.id, replay=True).id)
         assert fork.run("'gone' in globals(), kept, open('shell.txt').read()").text == "(False, 2, 'by the shell\\n')"
         assert fork.run("there", language="javascript").text == "3"
         fork.stop()
@@ -141,7 +142,7 @@ def test_what_no_record_tells_of_is_not_built_again_and_takes_no_place(service: 
         assert httpx.post(f"{service.url}/execute", json=asked, headers=headers, timeout=120).status_code == 200
         for _ in range(6):  # more than one principal's replays at once
             with pytest.raises(Conflict, match="E2B client"):
-                client.fork_session(session.id)
+                client.fork_session(session.id, replay=True)
         fork = client.attach(client.fork_session(session.id, cell=first.id).id)
         assert fork.run("x").text == "1"
         fork.stop()
@@ -196,7 +197,7 @@ async def run_meanwhile(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> No
         return await list_files(copies, workspace_id)
 
     monkeypatch.setattr(WorkspaceCopies, "list_files", run_first)
-    present = StartSession(from_=ForkPoint(session.id))
+    present = StartSession(from_=ForkPoint(session.id, replay=True))
     with pytest.raises(SessionBusy, match="meanwhile"):
         await gateway.services.forks.start(gateway.me, present)
     assert [each.id for each in gateway.services.registry] == [session.id]

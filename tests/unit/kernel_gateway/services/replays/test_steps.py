@@ -2,21 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from kernel_gateway.errors import InvalidRequest
 from kernel_gateway.services.replays.steps import Step, last_step, steps_of
+from kernel_gateway.storage.sessions import Undone
 from kernels.notebook.notebook_file import CodeCell, NotebookFile
 
 
-def steps(*cells: tuple[str, dict[str, Any]], language: str | None = None) -> list[Step]:
+def steps(*cells: tuple[str, dict[str, Any]], language: str | None = None, undone: Sequence[Undone] = ()) -> list[Step]:
     """Steps of cells, each a source and its `metadata.sandcell`; a markdown cell comes first."""
     made = [CodeCell(index, f"cell-{index}", source, about=about) for index, (source, about) in enumerate(cells, 1)]
     metadata = {} if language is None else {"language": language}
     document = {"cells": [{"metadata": metadata} for _ in range(len(cells) + 1)]}
-    return steps_of(NotebookFile(made, "python", "python3", document))
+    return steps_of(NotebookFile(made, "python", "python3", document), undone)
+
+
+def ran(*generations: int) -> list[tuple[str, dict[str, Any]]]:
+    """Cells that ran on these kernels, `cell-1` the first."""
+    return [(f"x{number}", {"status": "ok", "generation": each}) for number, each in enumerate(generations, 1)]
+
+
+def test_what_was_undone_is_not_run_and_the_kernel_after_it_counts_as_the_one_before() -> None:
+    undone = [Undone("cell-1", "cell-2", 2), Undone("cell-3", "cell-5", 4)]
+    first, second, third, fourth, fifth, sixth, seventh = steps(*ran(1, 1, 2, 2, 3, 4, 5), undone=undone)
+    assert [bool(each.skipped) for each in (first, second, third, fourth, fifth, sixth, seventh)] == [
+        *(False, True, False, True, True, False, False)
+    ]
+    assert second.skipped == "it was undone"
+    assert (first.generation, third.generation, sixth.generation, seventh.generation) == (1, 1, 1, 2)
+    assert third.together[: third.place] == ["x1", ""]
+    assert sixth.together[: sixth.place] == ["x1", "", "x3", "", ""]
+    assert seventh.together == ["x7"], "that kernel was a blank one"
+
+
+def test_what_was_undone_in_cells_that_are_not_here_leaves_the_others_as_they_are() -> None:
+    one, two = steps(*ran(1, 2), undone=[Undone("gone", "cell-2", 2)])
+    assert (one.skipped, two.skipped, two.generation) == ("", "", 2)
 
 
 def test_a_foreign_cell_is_code_and_numbered_among_all_cells() -> None:

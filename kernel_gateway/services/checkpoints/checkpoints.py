@@ -1,0 +1,320 @@
+"""Checkpoints: a session's variables and files as they were, in the store, for forks and `undo` to begin from.
+
+Variables are what kernels write down, as for sessions that are hibernated; files are copies inside the store, which a
+local one makes without any bytes. Nothing of a session's queue begins meanwhile, so both are of one moment. A row is
+written first, and says in the end that all is there. The checkpoints of a session go when it ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final
+from weakref import WeakValueDictionary
+
+import structlog
+from sqlalchemy import Connection
+
+from kernel_gateway.errors import (
+    Conflict,
+    DeadlinePassed,
+    GatewayError,
+    NotFound,
+    QuotaReached,
+    SandboxUnavailable,
+    translated,
+)
+from kernel_gateway.identity.principal import Principal
+from kernel_gateway.services.admission.readiness import Readiness
+from kernel_gateway.services.background import Background
+from kernel_gateway.services.clock import Clock, rfc3339
+from kernel_gateway.services.environments.environments import Environments
+from kernel_gateway.services.mirroring.mirrors import Mirrors
+from kernel_gateway.services.mirroring.snapshots import Snapshots
+from kernel_gateway.services.sessions.hibernating.hibernation import list_lost
+from kernel_gateway.services.sessions.hibernating.live_quota import MEGABYTE
+from kernel_gateway.services.sessions.live_session import LiveSession
+from kernel_gateway.services.sessions.registry import Registry
+from kernel_gateway.services.workspaces.workspace_copies import WorkspaceCopies
+from kernel_gateway.settings import Settings
+from kernel_gateway.storage import executions
+from kernel_gateway.storage.database import Database
+from kernel_gateway.storage.states import checkpoints
+from kernel_gateway.storage.states.checkpoints import CheckpointRow, Kind, Report
+from kernels.environment import Environment
+from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
+from sandcell.models.model import Page
+from sandcell.models.sessions import Checkpoint, KeptVariable
+from workspace_sync import DurableWorkspace
+
+log = structlog.get_logger(__name__)
+TURN_SECONDS: Final = 300.0
+"""How long one checkpoint of a session waits for others of it, each of which has deadlines of its own."""
+MOST_TOLD: Final = 100
+"""Variables in a report, those that are lost first."""
+
+
+class Checkpoints:
+    """`create`, `list`, `get` and `remove` for callers, whose sessions they are; the rest for other services."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        clock: Clock,
+        database: Database,
+        mirrors: Mirrors,
+        snapshots: Snapshots,
+        copies: WorkspaceCopies,
+        environments: Environments,
+        readiness: Readiness,
+        background: Background,
+        registry: Registry,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._database = database
+        self._mirrors = mirrors
+        self._snapshots = snapshots
+        self._copies = copies
+        self._environments = environments
+        self._readiness = readiness
+        self._background = background
+        self._registry = registry
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def create(self, principal: Principal, session_id: str) -> Checkpoint:
+        """Keep a session as it is now; what the answer names can be gone back to.
+
+        Raises NotFound, SessionTerminated, SessionBusy while something runs in it, QuotaReached, SandboxUnavailable,
+        StoreUnavailable, NoSpace, DeadlinePassed.
+        """
+        self._readiness.require_accepting()
+        live = await self._registry.require(principal, session_id)
+        return _describe(await self.take(live, "asked"))
+
+    async def list(
+        self, principal: Principal, session_id: str, limit: int = 100, cursor: str | None = None
+    ) -> Page[Checkpoint]:
+        """Those of a session, oldest first; one that has ended has none."""
+        await self._registry.row(principal, session_id)
+        rows, following = await self._database.run(lambda c: checkpoints.list_of(c, session_id, limit, cursor))
+        return Page([_describe(each) for each in rows], following)
+
+    async def get(self, principal: Principal, session_id: str, checkpoint_id: str) -> Checkpoint:
+        return _describe(await self._find(principal, session_id, checkpoint_id))
+
+    async def remove(self, principal: Principal, session_id: str, checkpoint_id: str) -> None:
+        """From now on nothing begins from it; raises NotFound."""
+        await self.spend(await self._find(principal, session_id, checkpoint_id))
+
+    async def _find(self, principal: Principal, session_id: str, checkpoint_id: str) -> CheckpointRow:
+        await self._registry.row(principal, session_id)
+        row = await self._database.run(lambda c: checkpoints.find(c, session_id, checkpoint_id))
+        if row is None:
+            raise NotFound("the session has no such checkpoint")
+        return row
+
+    async def take(self, live: LiveSession, kind: Kind) -> CheckpointRow:
+        """Keep a session as it is once nothing runs in it; of several at once each has its turn. Raises as `create`."""
+        turn = self._turns.setdefault(live.id, asyncio.Lock())
+        try:
+            async with asyncio.timeout(TURN_SECONDS):
+                await turn.acquire()
+        except TimeoutError:
+            raise DeadlinePassed("other checkpoints of this session take too long") from None
+        try:
+            with translated():
+                return await self._take(live, kind)
+        finally:
+            turn.release()
+
+    async def _take(self, live: LiveSession, kind: Kind) -> CheckpointRow:
+        environment = await self._environments.of_session(live.row.environment)
+        kernel = await live.sandbox.ready()
+        await kernel.ready()
+        with live.at_rest() as require:
+            row = CheckpointRow(str(uuid.uuid4()), live.id, kind, self._clock.now(), kernel.generation, live.executions)
+            row = await self._database.run(lambda c: self._begin(c, live, row))
+            try:
+                row = await self._fill(live, kernel, environment, row)
+                require()
+                if kernel.generation != row.generation or live.sandbox.kernel is not kernel:
+                    raise SandboxUnavailable("the kernel was replaced meanwhile: try again")
+                await self._database.run(lambda c: self._keep(c, live, row))
+            except BaseException:
+                # Only marked: what still copies for it ends before the next round of removals.
+                self._background.spawn(self.spend(row), f"end of checkpoint {row.name}")
+                raise
+        log.info("checkpoint_kept", session=live.id, checkpoint=row.id, kind=kind)
+        return row
+
+    def _begin(self, connection: Connection, live: LiveSession, row: CheckpointRow) -> CheckpointRow:
+        self._make_room(connection, live, row)  # what has no place is said before anything is copied
+        last = executions.last_ended(connection, live.id)
+        row = replace(row, execution_id=None if last is None else last[0])
+        checkpoints.begin(connection, row)
+        return row
+
+    def _keep(self, connection: Connection, live: LiveSession, row: CheckpointRow) -> None:
+        for each in self._make_room(connection, live, row):
+            checkpoints.spend(connection, each.id)
+        checkpoints.keep(connection, row)
+
+    def _make_room(self, connection: Connection, live: LiveSession, row: CheckpointRow) -> Sequence[CheckpointRow]:
+        """The automatic ones that are to go for it, the oldest first; raises QuotaReached.
+
+        One that is used once takes no room: the replays that a principal may have at once bound how many there are.
+        """
+        settings, going = self._settings, list[CheckpointRow]()
+        if row.kind == "passing":
+            return going
+        kept = checkpoints.list_all_of(connection, live.id)
+        count, automatic = len(kept) + 1, [each for each in kept if each.kind == "automatic"]
+        size = checkpoints.sum_bytes(connection, live.row.principal_id) + row.size_bytes + row.file_bytes
+        while count > settings.checkpoints_per_session or size > settings.checkpoints_mb * MEGABYTE:
+            if not automatic:
+                raise _no_room(settings, count=count)
+            going.append(automatic.pop(0))
+            count, size = count - 1, size - going[-1].size_bytes - going[-1].file_bytes
+        return going
+
+    async def _fill(
+        self, live: LiveSession, kernel: SandboxedKernel, environment: Environment, row: CheckpointRow
+    ) -> CheckpointRow:
+        """Put all of it into the store; the row with what there is to say of it."""
+        most = (live.row.record.keep_variables_mb or environment.keep_variables_mb) * MEGABYTE
+        await kernel.residence.awake()
+        kept = await live.variables.keep_now(kernel, most)
+        put = await self._snapshots.put(kernel.guest, row.name, most)
+        await self._copies.bring_up_to_date(live.row.workspace_id)
+        files = await self._copy_files(self._mirrors.durable(live.row.workspace_id), row)
+        told = [KeptVariable(each.name, each.outcome, each.why or None) for each in kept]
+        told.sort(key=lambda each: each.outcome == "kept")
+        report = Report(told[:MOST_TOLD], max(len(told) - MOST_TOLD, 0), list_lost(live, environment, put))
+        return replace(row, size_bytes=put.size, file_count=files[0], file_bytes=files[1], report=report)
+
+    async def _copy_files(self, files: DurableWorkspace, row: CheckpointRow) -> tuple[int, int]:
+        """How many there are, and their bytes."""
+        given_up = threading.Event()
+
+        def copy() -> tuple[int, int]:
+            files.copy_to(_prefix(row), lambda: not given_up.is_set())
+            summary = self.files(row).summary()
+            return summary.file_count, summary.size_bytes
+
+        try:
+            return await self._mirrors.run(copy)
+        except BaseException:
+            given_up.set()
+            raise
+
+    def files(self, row: CheckpointRow) -> DurableWorkspace:
+        """Its files in the store; blocking."""
+        return DurableWorkspace(self._mirrors.store, _prefix(row))
+
+    async def keep_due(self, live: LiveSession) -> None:
+        """Called between two executions: keep the session after each so many of them, where that is asked for.
+
+        Where it cannot be now, because a command runs or the store is away, the next one is due as if it had been.
+        """
+        if live.checkpoint_every is None:
+            own = live.row.record.checkpoint_every
+            if own is None:
+                own = (await self._environments.of_session(live.row.environment)).checkpoint_every
+            live.checkpoint_every = own
+        if not live.checkpoint_every or live.executions - live.checkpoint_at < live.checkpoint_every:
+            return
+        live.checkpoint_at = live.executions
+        try:
+            await self.take(live, "automatic")
+        except GatewayError as error:
+            log.warning("checkpoint_not_kept", session=live.id, error=error.code, why=error.message)
+
+    async def find_nearest(self, session_id: str, cells: Sequence[str]) -> tuple[CheckpointRow, int] | None:
+        """The last checkpoint that stands after one of these executions, or before all, and how many of them it has.
+
+        Of several at one place the first: the others may have what came later than the cell.
+        """
+        places = {cell: number for number, cell in enumerate(cells, 1)}
+        rows = await self._database.run(lambda c: checkpoints.list_all_of(c, session_id))
+        found = [(each, 0 if each.execution_id is None else places.get(each.execution_id, -1)) for each in rows]
+        return max((each for each in found if each[1] >= 0), key=lambda each: (each[1], -each[0].created), default=None)
+
+    async def fill(self, row: CheckpointRow, session_id: str) -> None:
+        """Its files become those that a session of this id will start with; raises StoreUnavailable, DeadlinePassed."""
+        await self._copies.copy_durable(self.files(row), session_id)
+
+    async def give(self, row: CheckpointRow, live: LiveSession) -> None:
+        """Its variables become those of a session whose kernel is blank; `restored` of the session says how.
+
+        Raises Conflict where that is not possible at all, and otherwise as `create`.
+        """
+        with translated():
+            kernel = await live.sandbox.ready()
+            await kernel.ready()
+            await live.variables.take_over(kernel, row.created, partial(self._snapshots.lay, kernel.guest, row.name))
+        restored = live.variables.restored
+        if restored is None or restored.why is not None:
+            why = "the kernel was replaced" if restored is None else restored.why
+            raise Conflict(f"the variables of the checkpoint cannot be restored: {why}", reason="not_rebuilt", cells=[])
+
+    async def spend_of(self, session_id: str, cells: Sequence[str]) -> None:
+        """All that stand after one of these executions are for nobody any more; raises DatabaseUnavailable."""
+        gone = set(cells)
+        for each in await self._database.run(lambda c: checkpoints.list_all_of(c, session_id)):
+            if each.execution_id in gone:
+                await self.spend(each)
+
+    async def spend(self, row: CheckpointRow) -> None:
+        """Nobody is to have it any more; the next round of removals removes it. Raises DatabaseUnavailable."""
+        await self._database.run(lambda c: checkpoints.spend(c, row.id))
+
+    async def remove_spent(self) -> None:
+        """Remove from the store what nobody is to have any more; called again and again."""
+        for each in await self._database.run(checkpoints.list_spent):
+            try:
+                await self._snapshots.remove(each.name)
+                with translated():
+                    await self._mirrors.run(self.files(each).clear)
+                await self._database.run(partial(_forget, each))
+            except GatewayError as error:  # its row is still there: the next round tries again
+                log.warning("checkpoint_not_removed", session=each.session_id, error=error.code)
+
+
+def _forget(row: CheckpointRow, connection: Connection) -> None:
+    checkpoints.forget(connection, row.id)
+
+
+def _prefix(row: CheckpointRow) -> str:
+    return f"checkpoints/{row.name}"
+
+
+def _no_room(settings: Settings, *, count: int) -> QuotaReached:
+    most = settings.checkpoints_per_session
+    if count > most:
+        return QuotaReached(f"the session has {count - 1:,} checkpoints, and may have {most:,}: remove one", quota=most)
+    size = settings.checkpoints_mb
+    return QuotaReached(f"your checkpoints take as much as they may, {size:,} MB: remove some", quota=size)
+
+
+def _describe(row: CheckpointRow) -> Checkpoint:
+    return Checkpoint(
+        id=row.id,
+        session_id=row.session_id,
+        created_at=rfc3339(row.created),
+        automatic=row.kind == "automatic",
+        cell=row.execution_id,
+        executions=row.executions,
+        generation=row.generation,
+        size_bytes=row.size_bytes,
+        files=row.file_count,
+        file_bytes=row.file_bytes,
+        variables=row.report.variables,
+        omitted=row.report.omitted,
+        lost=row.report.lost,
+    )

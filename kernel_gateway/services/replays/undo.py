@@ -1,0 +1,220 @@
+"""Undo: a session in place as it was before its last cells, in a kernel of the next generation.
+
+Where a checkpoint stands at that cell its variables and files are taken; else a fork of the session there is built, and
+a checkpoint made of that: what cannot be built again leaves the session as it is. The cells that are undone stay in the
+notebook, which says so, and count for no replay or fork any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from kernel_gateway.errors import (
+    Conflict,
+    DeadlinePassed,
+    GatewayError,
+    InvalidRequest,
+    NotFound,
+    SandboxUnavailable,
+    SessionBusy,
+    translated,
+)
+from kernel_gateway.identity.principal import Principal
+from kernel_gateway.services.background import Background
+from kernel_gateway.services.checkpoints.checkpoints import Checkpoints
+from kernel_gateway.services.mirroring.mirrors import Mirrors
+from kernel_gateway.services.mirroring.pieces import Pieces
+from kernel_gateway.services.records.record import Record
+from kernel_gateway.services.replays.forks import PUT_BACK_SECONDS, Forks
+from kernel_gateway.services.replays.replays import Replays
+from kernel_gateway.services.replays.steps import Step
+from kernel_gateway.services.sessions.live_session import LiveSession
+from kernel_gateway.services.sessions.registry import Registry
+from kernel_gateway.services.sessions.sessions import Sessions
+from kernel_gateway.services.workspaces.files import Files
+from kernel_gateway.services.workspaces.workspace_copies import WorkspaceCopies
+from kernel_gateway.storage import sessions as rows
+from kernel_gateway.storage.sessions import Undone
+from kernel_gateway.storage.states.checkpoints import CheckpointRow
+from sandcell.models.constraints import MOST_BETWEEN
+from sandcell.models.sessions import ForkPoint, Session, StartSession, UndoRequest
+from workspace_sync import DurableWorkspace
+from workspace_sync.workspaces.file_info import FileInfo
+
+MOST_UNDONE: Final = 1_000
+"""How often one session may be taken back."""
+
+
+class Undo:
+    """`undo`; another principal's session is not found."""
+
+    def __init__(
+        self,
+        *,
+        replays: Replays,
+        forks: Forks,
+        checkpoints: Checkpoints,
+        mirrors: Mirrors,
+        copies: WorkspaceCopies,
+        files: Files,
+        record: Record,
+        registry: Registry,
+        sessions: Sessions,
+        background: Background,
+    ) -> None:
+        self._replays = replays
+        self._forks = forks
+        self._checkpoints = checkpoints
+        self._mirrors = mirrors
+        self._copies = copies
+        self._files = files
+        self._record = record
+        self._registry = registry
+        self._sessions = sessions
+        self._background = background
+
+    async def undo(self, principal: Principal, session_id: str, body: UndoRequest) -> Session:
+        """Take back the last cells of a session; it has the state before them when this returns.
+
+        Raises InvalidRequest, SessionBusy, Conflict (`not_rebuilt`), and as `Forks.start` and `Checkpoints.create`.
+        """
+        if not 1 <= body.cells <= MOST_BETWEEN:
+            raise InvalidRequest(f"cells must be between 1 and {MOST_BETWEEN:,}", field="cells")
+        live = await self._registry.require(principal, session_id)
+        if live.busy:
+            raise SessionBusy("something runs in the session: wait for it", session_id=session_id)
+        if len(live.row.record.undone) >= MOST_UNDONE:
+            raise Conflict(f"the session was taken back {MOST_UNDONE:,} times, which is the most: fork it")
+        counted = live.executions
+        steps = await self._replays.list_steps(principal, session_id)
+        ran = [step for step in steps if not step.skipped]
+        if body.cells >= len(ran):
+            raise InvalidRequest(
+                f"{len(ran):,} cells of the session count: the first of them stays, or restart it", field="cells"
+            )
+        target = ran[-body.cells - 1]
+        async with self._find_state(principal, live, ran[: -body.cells], exact=body.exact) as state:
+            going = self._go_back(principal, live, state, _Target(target, steps, counted))
+            await self._background.carry_out(going, f"undo in {live.id}")
+        return await self._sessions.get(principal, session_id)
+
+    @asynccontextmanager
+    async def _find_state(
+        self, principal: Principal, live: LiveSession, steps: Sequence[Step], *, exact: bool
+    ) -> AsyncIterator[CheckpointRow]:
+        """A checkpoint that stands after the last of these cells, which is there meanwhile."""
+        found = await self._checkpoints.find_nearest(live.id, [step.id for step in steps])
+        if found is not None and found[1] == len(steps) and not exact:
+            yield found[0]
+            return
+        point = ForkPoint(live.id, cell=steps[-1].id, exact=exact)
+        fork = await self._forks.start(principal, StartSession(from_=point, name="undo"))
+        try:
+            yield await self._checkpoints.take(await self._registry.require(principal, fork.id), "passing")
+        finally:
+            await asyncio.shield(self._sessions.stop(principal, fork.id))
+
+    async def _go_back(self, principal: Principal, live: LiveSession, state: CheckpointRow, target: _Target) -> None:
+        with live.at_rest() as require:
+            if live.executions != target.counted:
+                raise SessionBusy("something has run in the session meanwhile: undo it again", session_id=live.id)
+            require()
+            text = f"**Undo**, back to how it was after cell {target.step.number}, has begun."
+            await self._record.note(live, "undo", text)
+            try:
+                await self._put_files_back(principal, live, state, target.find_pause())
+                with translated():
+                    kernel = live.sandbox.kernel
+                    if kernel is None:
+                        raise SandboxUnavailable("the session's sandbox is not ready: try again")
+                    await kernel.restart()
+                await self._checkpoints.give(state, live)
+            except GatewayError as error:
+                text = f"**Undo failed:** {error.message}. Files and variables may be of either state."
+                await self._record.note(live, "undo", text)
+                raise
+            await self._say(live, target)
+        await self._checkpoints.spend_of(live.id, [step.id for step in target.later])
+
+    async def _put_files_back(
+        self, principal: Principal, live: LiveSession, state: CheckpointRow, pause: tuple[float, float]
+    ) -> None:
+        """Have the workspace hold the files of the checkpoint; what is the same is not written.
+
+        Files that changed in the pause before the first cell that is undone, as an upload does, stay as they are.
+        """
+        source = self._checkpoints.files(state)
+        with translated():
+            await self._copies.bring_up_to_date(live.row.workspace_id)
+            wanted = {each.path: each for each in await self._mirrors.run(source.list) if each.kind == "file"}
+        there = {each.path: each for each in await self._copies.list_files(live.row.workspace_id)}
+        stay = {path for path, each in there.items() if pause[0] < each.modified <= pause[1]}
+        try:
+            async with asyncio.timeout(PUT_BACK_SECONDS):
+                for path, each in wanted.items():
+                    if path not in stay and not _is_same(each, there.get(path)):
+                        await self._put_back(principal, live, source, path)
+                more = sorted(there.keys() - wanted.keys() - stay)
+                for _, error in await self._files.remove_all(principal, live.id, more) if more else ():
+                    if not isinstance(error, NotFound):
+                        raise error
+        except TimeoutError:
+            raise DeadlinePassed(f"the files were not put back in {PUT_BACK_SECONDS:g} s") from None
+
+    async def _put_back(self, principal: Principal, live: LiveSession, source: DurableWorkspace, path: str) -> None:
+        with translated():
+            _, chunks = await self._mirrors.run(partial(source.open, path))
+        pieces = Pieces(self._mirrors, principal.id, chunks)
+        try:
+            await self._files.write_stream(principal, live.id, path, pieces)
+        finally:
+            await pieces.aclose()
+
+    async def _say(self, live: LiveSession, target: _Target) -> None:
+        """Keep it with the session, and make it a note of the notebook, in one transaction."""
+        await asyncio.sleep(0)  # the note on the variables has what was known of the session before: it goes first
+        record = live.row.record
+        undone = Undone(target.step.id, target.later[-1].id, live.sandbox.generation)
+        record = msgspec.structs.replace(record, undone=(*record.undone, undone))
+        live.row = dataclasses.replace(live.row, record=record)
+        gone = [step.number for step in target.later if not step.skipped]
+        cells = f"cell {gone[0]}" if len(gone) == 1 else f"{len(gone):,} cells, {gone[0]} to {gone[-1]}"
+        text = f"**Undone:** {cells}. The session is as it was after cell {target.step.number}."
+        record = live.build_record()
+        await self._record.note(live, "undone", text, lambda c: rows.set_record(c, live.id, record))
+
+
+@dataclass(frozen=True)
+class _Target:
+    """The cell after which the session is to be as it was, among all its `steps`, when so many had been `counted`."""
+
+    step: Step
+    steps: Sequence[Step]
+    counted: int
+
+    @property
+    def later(self) -> list[Step]:
+        """What comes after it."""
+        return [each for each in self.steps if each.number > self.step.number]
+
+    def find_pause(self) -> tuple[float, float]:
+        """When the session was as it is to be: from the end of that cell to the start of the next one."""
+        following = next(each for each in self.later if not each.skipped)
+        if self.step.ended_at is None or following.started_at is None:
+            return 0.0, 0.0
+        ended, started = (datetime.fromisoformat(each) for each in (self.step.ended_at, following.started_at))
+        return ended.timestamp(), started.timestamp()
+
+
+def _is_same(file: FileInfo, there: FileInfo | None) -> bool:
+    """Whether both are known to hold the same bytes."""
+    return there is not None and bool(file.sha256) and file.sha256 == there.sha256

@@ -1,0 +1,200 @@
+"""Checkpoints: what is kept of a session, what begins from it, what there is no room for, and what is removed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kernel_gateway.errors import QuotaReached, StoreUnavailable
+from kernel_gateway.storage.states import checkpoints as rows
+from sandcell import Client, Conflict, InvalidRequest, NotFound
+from sandcell.models.sessions import Forked, ForkPoint, Session, StartSession
+from tests.integration.kernel_gateway.services.conftest import Gateway, House
+from tests.running_service import RunningService
+
+
+def stored(house: House) -> list[str]:
+    """What the store has of checkpoints, files and variables."""
+    top = Path(house.settings.data_dir) / "store"
+    places = [each for name in ("checkpoints", "variables") for each in (top / name).rglob("*")]
+    return sorted(str(each.relative_to(top)) for each in places if each.is_file())
+
+
+def about(info: Session) -> Forked:
+    assert info.from_ is not None
+    return info.from_
+
+
+def test_a_fork_begins_from_the_nearest_one_and_runs_the_cells_since(client: Client) -> None:
+    with client.session() as session:
+        first = session.run("import random; drawn = random.random(); open('log', 'w').write('one')")
+        session.run("opened = open('log')")
+        kept = session.create_checkpoint()
+        assert (kept.cell, kept.executions, kept.files, kept.file_bytes) == (kept.cell, 2, 1, 3)
+        assert [(each.name, each.outcome) for each in kept.variables] == [
+            ("opened", "lost"),
+            ("random", "kept"),
+            ("drawn", "kept"),
+        ]
+        third = session.run("open('log', 'a').write(' two'); count = 3").execution
+        session.run("count = 99; open('late', 'w').write('late')")
+        info = client.fork_session(session.id, cell=third.id)
+        found, fork = about(info), client.attach(info.id)
+        assert (found.checkpoint, found.cells, found.different, found.left_out) == (kept.id, 1, [], ["late"])
+        assert [(each.name, each.outcome) for each in found.lost] == [("opened", "lost")]
+        assert fork.run("count, open('log').read()").text == "(3, 'one two')"
+        assert fork.run("drawn").text == session.run("drawn").text, "no random number is drawn again"
+        notes = [each["source"] for each in json.loads(fork.notebook())["cells"] if each["cell_type"] == "markdown"]
+        assert any(f"from its checkpoint `{kept.id}`" in each and "1 of 1 cells" in each for each in notes)
+        fork.stop()
+        with pytest.raises(Conflict, match="'opened' is lost") as caught:
+            client.fork_session(session.id, cell=third.id, exact=True)
+        assert caught.value.details["reason"] == "not_rebuilt"
+        earlier = client.fork_session(session.id, cell=first.execution.id)
+        assert about(earlier).checkpoint is None, "it comes after that cell"
+        client.stop_session(earlier.id)
+
+
+def test_a_lost_name_that_a_cell_needs_is_said_before_anything_is_ready(client: Client) -> None:
+    with client.session() as session:
+        session.run("numbers = (each for each in range(10)); next(numbers)")
+        session.create_checkpoint()
+        second = session.run("following = next(numbers); following").execution
+        before = {each.id for each in client.list_sessions(status="READY").items}
+        with pytest.raises(Conflict, match="`replay`") as caught:
+            client.fork_session(session.id, cell=second.id)
+        assert caught.value.details["reason"] == "not_rebuilt"
+        assert "numbers" in caught.value.details["cells"][0]["why"]
+        assert {each.id for each in client.list_sessions(status="READY").items} == before
+        fork = client.attach(client.fork_session(session.id, cell=second.id, replay=True).id)
+        assert fork.run("following").text == "1"
+        fork.stop()
+
+
+def test_a_session_as_it_is_now_runs_no_cell_again(client: Client) -> None:
+    with client.session() as session:
+        session.upload("data", b"uploaded")
+        session.run("import time; at = time.time(); shared = [1]; alias = shared")
+        session.run("print('once', file=open('log', 'a'))")
+        info = client.fork_session(session.id, exact=False)
+        fork = client.attach(info.id)
+        assert (about(info).cells, about(info).session, about(info).left_out) == (0, session.id, [])
+        assert fork.run("at, alias is shared, open('log').read(), open('data').read()").text == (
+            session.run("at, alias is shared, open('log').read(), open('data').read()").text
+        )
+        assert client.list_checkpoints(session.id).items == []
+        fork.stop()
+
+
+def test_it_is_listed_shown_and_removed_and_is_nobody_elses(service: RunningService, client: Client) -> None:
+    with client.session() as session:
+        made = [session.create_checkpoint() for _ in range(3)]
+        assert client.list_checkpoints(session.id, limit=2).items == made[:2]
+        assert [each.id for each in session.list_checkpoints().items] == [each.id for each in made]
+        assert client.get_checkpoint(session.id, made[1].id) == made[1]
+        client.delete_checkpoint(session.id, made[1].id)
+        with pytest.raises(NotFound):
+            client.get_checkpoint(session.id, made[1].id)
+        token = client.create_token("stranger-to-checkpoints", "one").token
+        with service.client(token) as stranger:
+            for ask in (stranger.create_checkpoint, stranger.list_checkpoints):
+                with pytest.raises(NotFound):
+                    ask(session.id)
+            with pytest.raises(NotFound):
+                stranger.get_checkpoint(session.id, made[0].id)
+        running = session.submit("import time; time.sleep(600)")
+        session.client.get_execution(session.id, running.id)
+        with pytest.raises(Conflict) as caught:
+            session.create_checkpoint()
+        assert caught.value.code == "session_busy"
+        session.interrupt()
+    assert client.list_checkpoints(session.id).items == []
+    with pytest.raises(InvalidRequest):
+        client.start_session(checkpoint_every=1_001)
+
+
+def test_the_command(service: RunningService, client: Client, tmp_path: Path) -> None:
+    variables = {"HOME": str(tmp_path), "SANDCELL_URL": service.url, "SANDCELL_TOKEN": service.token}
+
+    def say(*words: str) -> str:
+        command = [str(Path(sys.executable).with_name("sandcell")), "checkpoint", *words]
+        environment = {**os.environ, **variables}
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=True).stdout
+
+    with client.session() as session:
+        session.run("x = 1")
+        made = say("new", session.id).strip()
+        assert made in say("ls", session.id)
+        say("rm", made, "--session", session.id)
+        assert client.list_checkpoints(session.id).items == []
+
+
+async def automatic(gateway: Gateway) -> None:
+    session = await gateway.start(checkpoint_every=2)
+    for number in range(7):
+        await gateway.run(session, f"x = {number}; open('x', 'w').write('{number}')")
+    await gateway.text(session, "x")  # what comes next waits until the one before is kept
+
+    async def listed() -> list[tuple[int, bool]]:
+        found = await gateway.services.checkpoints.list(gateway.me, session.id)
+        return [(each.executions, each.automatic) for each in found.items]
+
+    async def there() -> bool:
+        return len(await listed()) == 2 and (await listed())[-1] == (8, True)
+
+    await gateway.until(there)
+    assert await listed() == [(6, True), (8, True)], "the oldest have gone"
+    asked = await gateway.services.checkpoints.create(gateway.me, session.id)
+    await gateway.services.checkpoints.create(gateway.me, session.id)
+    with pytest.raises(QuotaReached, match="may have 2"):
+        await gateway.services.checkpoints.create(gateway.me, session.id)
+    await gateway.services.checkpoints.remove(gateway.me, session.id, asked.id)
+    gateway.store.away = True
+    with pytest.raises(StoreUnavailable):
+        await gateway.services.checkpoints.create(gateway.me, session.id)
+    gateway.store.away = False
+    assert await gateway.text(session, "x") == "6"
+
+
+def test_automatic_ones_go_for_newer_ones_and_others_stay(house: House) -> None:
+    async def test() -> None:
+        async with house.gateway(checkpoints_per_session=2) as gateway:
+            await automatic(gateway)
+            await gateway.services.checkpoints.remove_spent()
+            (session,) = list(gateway.services.registry)
+            left = await gateway.services.database.run(lambda c: rows.list_all_of(c, session.id))
+            assert {each.split("/")[2] for each in stored(house)} == {each.id for each in left}
+        async with house.gateway(checkpoints_per_session=2, sweep_interval_seconds=10**6) as gateway:
+            await gateway.services.checkpoints.remove_spent()
+            assert stored(house) == [], "a session's go with it"
+
+    asyncio.run(test())
+
+
+def test_one_that_was_cut_off_leaves_nothing_and_none_counts_for_more_than_is_allowed(house: House) -> None:
+    async def test() -> None:
+        async with house.gateway(keep_sessions_on_shutdown=True) as gateway:
+            session = await gateway.start()
+            await gateway.run(session, "x = 1")
+            live = gateway.services.registry.get(session.id)
+            assert live is not None
+            await gateway.services.checkpoints.take(live, "passing")
+            await gateway.services.checkpoints.create(gateway.me, session.id)
+        async with house.gateway(checkpoints_mb=0) as gateway:
+            await gateway.services.checkpoints.remove_spent()
+            (kept,) = (await gateway.services.checkpoints.list(gateway.me, session.id)).items
+            assert {each.split("/")[2] for each in stored(house)} == {kept.id}
+            with pytest.raises(QuotaReached, match="0 MB"):
+                await gateway.services.checkpoints.create(gateway.me, session.id)
+            at_cell = StartSession(from_=ForkPoint(session.id, cell=kept.cell, exact=True))
+            fork = await gateway.services.forks.start(gateway.me, at_cell)
+            assert about(fork).checkpoint == kept.id
+            assert await gateway.text(fork, "x") == "1"
+
+    asyncio.run(test())
