@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from base64 import b64encode
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, Literal, TypeVar
@@ -27,6 +28,8 @@ from kernels.wire.dialing import GUEST, PATIENCE_SECONDS, POLL_SECONDS, Dial
 __all__ = ["CommandResult", "FileChange", "FileStat", "GuestClient", "KernelExit", "KernelStarted"]
 
 Parsed = TypeVar("Parsed")
+Why = Literal["deadline", "request"]
+"""Why a kernel is interrupted."""
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
 """Of one JSON answer: a listing or a command's output."""
 MAX_EVENT_BYTES = 64 * 1024
@@ -106,9 +109,17 @@ class GuestClient:
             await self._json("POST", "/v1/declared/start", body, deadline_seconds=START_SECONDS)
         )
 
-    async def signal_declared(self, kernel: str, signal: Literal["interrupt", "kill"]) -> None:
-        """SIGINT or SIGKILL to that kernel's process group."""
-        await self._json("POST", f"/v1/declared/{signal}", {"kernel": kernel})
+    async def signal_declared(self, kernel: str, signal: Literal["interrupt", "kill"], why: Why = "request") -> None:
+        """SIGINT or SIGKILL to that kernel's process group; of the first the guest remembers why, as below."""
+        await self._json("POST", f"/v1/declared/{signal}", {"kernel": kernel, "why": why})
+
+    async def interrupt_by_message(self, kernel: str, why: Why, message: bytes) -> None:
+        """Hand a kernel's relay a message for its control channel that interrupts what runs.
+
+        Refused by a guest that has no such route, or no relay for that kernel.
+        """
+        body = {"kernel": kernel, "why": why, "message": b64encode(message).decode()}
+        await self._json("POST", "/v1/relay/interrupt", body)
 
     async def put_packages(self, elsewhere: Mapping[str, str]) -> None:
         """Say which environments have a package, by its normalised name, for those who look for it in vain."""
@@ -118,9 +129,12 @@ class GuestClient:
         """Whether commands or tasks run; a guest of an earlier version, which does not say, may have some."""
         return bool((await self._json("GET", "/v1/status", deadline_seconds=PROBE_SECONDS)).get("commands", 1))
 
-    async def interrupt_kernel(self) -> None:
-        """Send SIGINT to the kernel and its children."""
-        await self._json("POST", "/v1/kernel/interrupt", {})
+    async def interrupt_kernel(self, why: Why = "request") -> None:
+        """Send SIGINT to the kernel and its children.
+
+        The guest keeps why, with what the kernel says: a process that takes up the sandbox later reads of it.
+        """
+        await self._json("POST", "/v1/kernel/interrupt", {"why": why})
 
     async def guard_memory(self, held_bytes: int, limit_bytes: int, *, seconds: float) -> None:
         """Have what the kernel runs end with `MemoryGuard`; a guest of before that interrupts it.

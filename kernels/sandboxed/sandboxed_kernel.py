@@ -188,6 +188,7 @@ class SandboxedKernel:
             interrupt_grace_seconds=self._limits.interrupt_grace_seconds,
             caps=self._limits.caps,
             interrupt=self.guest.interrupt_kernel,
+            end=functools.partial(self.guest.interrupt_kernel, "deadline"),
             emit=emit,
             request=request,
             execution_id=execution_id,

@@ -62,6 +62,13 @@ class Relays:
         self._relays[name] = made
         return made
 
+    def find(self, name: str) -> Relay | None:
+        """The relay of a kernel that lives; None where no gateway has come for it."""
+        kernel, relay = self._find(name), self._relays.get(name)
+        if kernel is None or relay is None or relay.source.generation != kernel.generation:
+            return None
+        return relay
+
     def _reach(self, kernel: Kernel) -> Reach:
         directory, prefix = kernel.sockets()
 

@@ -18,7 +18,7 @@ BEHIND_BYTES = 2 * 1024 * 1024
 HANG_SECONDS = 20.0
 """How long a gateway that takes nothing keeps a kernel from being read: then it counts as gone."""
 FORMER_LINKS = 16
-_SHELL = CHANNELS.index("shell")
+_SHELL, _CONTROL = CHANNELS.index("shell"), CHANNELS.index("control")
 
 
 class Source(Protocol):
@@ -100,6 +100,18 @@ class Relay:
                     say=lambda run_id, stage: self._say({"deadline": run_id, "stage": stage}),
                 )
         self._channels.send(channel, data)
+
+    def note_interrupt(self, why: str) -> None:
+        """The gateway is about to interrupt the kernel: that it did, and why, is kept with what the kernel says."""
+        for run in self.runs.of(self.source.name, self.source.generation):
+            if why not in run.noted:
+                run.noted.add(why)
+                self._say({"deadline": run.id, "stage": "interrupt"} if why == "deadline" else {"interrupted": run.id})
+
+    def interrupt(self, why: str, message: bytes) -> None:
+        """Interrupt a kernel that takes a message for that, past all requests that wait for it on other channels."""
+        self.note_interrupt(why)
+        self._channels.send(_CONTROL, message)
 
     def is_full(self, channel: int) -> bool:
         """Whether the kernel is so far behind with its requests that the gateway has to wait."""

@@ -27,6 +27,8 @@ class Run:
         self.seconds, self.grace_seconds = float(fields.get("seconds", 0)), float(fields.get("grace_seconds", 0))
         self.kernel, self.generation = kernel, generation
         self.ended = False
+        self.noted: set[str] = set()
+        """Why its kernel was interrupted, of what is on record."""
         self.timer: asyncio.TimerHandle | None = None
 
     def describe(self) -> dict[str, object]:

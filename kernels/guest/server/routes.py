@@ -9,7 +9,15 @@ from .command_routes import CommandsHandler, TaskHandler
 from .control import Control
 from .file_routes import BatchHandler, ContentHandler, FilesHandler, PlacesHandler, RemovalHandler, StatHandler
 from .handler import Handler, UnknownHandler
-from .kernel_routes import DeclaredHandler, DenoHandler, EventsHandler, SignalHandler, StartHandler, StatusHandler
+from .kernel_routes import (
+    DeclaredHandler,
+    DenoHandler,
+    EventsHandler,
+    MessageHandler,
+    SignalHandler,
+    StartHandler,
+    StatusHandler,
+)
 from .program_routes import ProgramHandler, ProgramsHandler
 from .watch_routes import WatchHandler
 
@@ -36,6 +44,7 @@ def make_application(control: Control) -> Application:
             (r"/v1/kernel/(interrupt|kill|guard)", SignalHandler, shared),
             (r"/v1/deno/(start|kill)", DenoHandler, shared),
             (r"/v1/declared/(start|interrupt|kill)", DeclaredHandler, shared),
+            (r"/v1/relay/interrupt", MessageHandler, shared),
             (r"/v1/commands", CommandsHandler, shared),
             (r"/v1/packages", PackagesHandler, shared),
             (r"/v1/tasks/([0-9a-f-]{36})", TaskHandler, shared),

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.integration.kernel_gateway.faces.jupyter.wire import reply_of, result_of, text_of, wire
@@ -97,6 +100,51 @@ def test_executions_go_on_over_a_kill_of_the_service(service: RunningService) ->
             ran = [cell for cell in cells if cell["cell_type"] == "code"]
             assert len(ran) == (3 if name == "counts" else 2), "each once"
             assert not [cell for cell in cells if "restarted" in "".join(cell["source"])]
+
+
+STUBBORN = """
+import time
+print("begun", flush=True)
+try:
+    time.sleep(1000)
+except KeyboardInterrupt:
+    open("stopping", "w").close()
+    time.sleep(1.5)
+    open("stopped", "w").close()
+    raise
+"""
+
+
+def ask_in_vain(rest: Rest, address: str) -> None:
+    with suppress(httpx.HTTPError):
+        rest.http.post(address)
+
+
+def test_code_that_was_told_to_stop_just_before_a_kill_ends_as_what_it_was_told_for(service: RunningService) -> None:
+    with Rest(service) as rest:
+        sessions = {name: rest.session() for name in ("interrupted", "timeout")}
+        stuck = sessions["interrupted"].submit(STUBBORN)
+        late = sessions["timeout"].submit(STUBBORN, timeout_seconds=4)
+        begun(sessions["interrupted"], stuck)
+        files = {
+            name: service.data_dir / "sandboxes" / each.id / "storage" / "workspace" for name, each in sessions.items()
+        }
+        eventually((files["timeout"] / "stopping").exists)
+        address = f"{sessions['interrupted'].path}/executions/{stuck['id']}/interrupt"
+        asking = threading.Thread(target=ask_in_vain, args=(rest, address))
+        asking.start()
+        eventually((files["interrupted"] / "stopping").exists)
+        service.kill()
+        asking.join()
+    for each in files.values():
+        eventually((each / "stopped").exists)
+    service.start()
+    with Rest(service) as rest:
+        for status, execution in (("interrupted", stuck), ("timeout", late)):
+            session = again(rest, sessions[status])
+            outcome = session.outcome(execution["id"])
+            assert (outcome["status"], outcome["stdout"]) == (status, "begun\n")
+            session.works()
 
 
 def test_a_kernel_that_died_while_no_service_was_there_ends_its_execution_with_what_it_showed(
