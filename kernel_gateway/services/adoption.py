@@ -149,6 +149,7 @@ class Adoption:
                 job.taken_up = job.log.is_rebuilt = kernel.find_taken(row.id) is not None
                 running = running or (job.taken_up and row.runtime == PYTHON)
                 if job.taken_up:
+                    job.tell_again(() if row.under_way is None else row.under_way.told)
                     self._await_client(live, row)
                 else:
                     job.row = replace(row, status="queued", started=None)

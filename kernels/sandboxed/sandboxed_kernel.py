@@ -209,6 +209,12 @@ class SandboxedKernel:
         if self._hub is not None:
             self._hub.flow()
 
+    async def catch_up(self) -> None:
+        """Wait until what its kernels said while no service was there has been delivered, a minute at most."""
+        for hub in (self._hub, *(each.hub for each in self._seconds())):
+            if hub is not None:
+                await hub.catch_up(execution.CATCH_UP_SECONDS)
+
     def find_taken(self, execution_id: str) -> TakenRun | None:
         """What an earlier process has begun in this sandbox for an execution."""
         return None if self._hub is None else self._hub.find_taken(execution_id)

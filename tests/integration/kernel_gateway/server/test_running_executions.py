@@ -212,6 +212,39 @@ def test_events_of_code_that_got_a_blank_kernel_have_the_same_ids(service: Runni
         assert [number for number, _, _ in events] == list(range(1, len(events) + 1))
 
 
+DEAF = """
+import time
+for i in range(50):
+    try:
+        print(i, flush=True)
+        time.sleep(0.2)
+    except KeyboardInterrupt:
+        pass
+"""
+
+
+def test_events_after_one_that_is_not_of_the_output_have_the_same_ids(make_service: MakeService) -> None:
+    service = make_service(interrupt_grace_seconds=1)
+    with Rest(service) as rest:
+        session = rest.session()
+        running = session.submit(DEAF)
+        begun(session, running)
+        rest.post(f"{session.path}/executions/{running['id']}/interrupt")
+        told = next(number for number, kind, _ in follow(session, running, 0) if kind == "interrupt")
+        seen = list(follow(session, running, 0, most=told + 3))
+    service.kill()
+    service.start()
+    with Rest(service) as rest:
+        session = again(rest, session)
+        assert "no effect" in rest.get(f"{session.path}/executions/{running['id']}")["why"]
+        rest_of_it = list(follow(session, running, seen[-1][0]))
+        events = list(follow(session, running, 0))
+        assert events == seen + rest_of_it
+        assert [number for number, _, _ in events] == list(range(1, len(events) + 1))
+        assert [kind for _, kind, _ in events].count("interrupt") == 1
+        assert session.outcome(running["id"])["status"] == "ok"
+
+
 def test_an_attached_client_comes_back_to_its_cell_after_a_kill(service: RunningService) -> None:
     with Rest(service) as rest:
         session = rest.session()
