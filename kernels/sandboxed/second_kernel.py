@@ -24,6 +24,7 @@ from kernels.execution.hub import Hub
 from kernels.execution.outputs import UserError
 from kernels.execution.runs import Durable
 from kernels.guest_client.client import GuestClient, KernelExit, KernelStarted, Why
+from kernels.sandboxed.former_kernel import hub_of
 from kernels.sandboxed.kernel_events import OnKernelEvent, SecondConnected, SecondDied
 from kernels.sandboxed.kernel_limits import KernelLimits
 from kernels.wire.client_request import ClientRequest
@@ -131,15 +132,16 @@ class SecondKernel(ABC):
             if self._interrupts > before:
                 return Outcome("interrupted")
             self._tell_lost(emit)
-            return await self._execute(
-                hub,
-                code,
-                timeout_seconds=timeout_seconds,
-                emit=emit,
-                request=request,
-                execution_id=execution_id,
-                elapsed_seconds=elapsed_seconds,
-            )
+            async with hub_of(hub, execution_id, self._dial, self.heard) as hub:
+                return await self._execute(
+                    hub,
+                    code,
+                    timeout_seconds=timeout_seconds,
+                    emit=emit,
+                    request=request,
+                    execution_id=execution_id,
+                    elapsed_seconds=elapsed_seconds,
+                )
         finally:
             self._run = 0
 
@@ -213,7 +215,7 @@ class SecondKernel(ABC):
             execution_id=execution_id,
             elapsed_seconds=elapsed_seconds,
         )
-        if outcome.status == "died" and self._killed == self._run:
+        if outcome.status == "died" and (self._killed == self._run or execution_id in hub.interrupted):
             outcome = dataclasses.replace(outcome, status="interrupted")
         if not outcome.needs_kill:
             return outcome

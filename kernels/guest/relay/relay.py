@@ -26,6 +26,7 @@ class Source(Protocol):
 
     name: str
     generation: int
+    key: str
 
     def alive(self) -> bool: ...
     def interrupt(self) -> object: ...
@@ -88,7 +89,7 @@ class Relay:
             return
         self.taken = number
         if described:
-            run = Run(described, self.source.name, self.source.generation)
+            run = Run(described, self.source.name, self.source.generation, self.source.key)
             if not self.runs.add(run):
                 return
             if run.seconds > 0:
@@ -136,8 +137,18 @@ class Relay:
             self._paused = None
             self._channels.resume()
 
+    def retire(self) -> None:
+        """Its kernel is replaced by another: what it said stays for a gateway that comes for it."""
+        self._stop()
+        if not self.lost:
+            self._on_lost("the kernel was replaced")
+
     def close(self) -> None:
-        """Its kernel is replaced by another."""
+        """Nobody comes for what its kernel said any more."""
+        self._stop()
+        self.store.close()
+
+    def _stop(self) -> None:
         for run in self.runs.of(self.source.name, self.source.generation):
             run.end()
         if self.listener is not None:
@@ -145,7 +156,6 @@ class Relay:
         if self._paused is not None:
             self._paused.cancel()
         self._channels.close()
-        self.store.close()
 
     def _ask_on(self) -> None:
         if self.listener is not None:
