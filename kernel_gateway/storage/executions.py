@@ -72,6 +72,9 @@ class UnderWay(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the next process of the service has to know of an execution that has not ended."""
 
     told: tuple[ToldEvent, ...] = ()
+    merge_output: bool = False
+    """Of a command that its guest keeps, as is the next."""
+    stop_when_gone: bool = False
 
 
 class ExecutionRow(msgspec.Struct, frozen=True):
@@ -131,7 +134,8 @@ _FINISH = (
     update(executions)
     .where(executions.c.id == bindparam("execution"), executions.c.ended.is_(None))
     .values(
-        {
+        {"under_way": None}
+        | {
             name: bindparam(f"its_{name}")
             for name in (
                 "status",
@@ -148,8 +152,7 @@ _FINISH = (
                 "heard",
                 "said",
             )
-        },
-        under_way=None,
+        }
     )
 )
 _UNDER_WAY = (

@@ -229,6 +229,25 @@ class GuestClient:
             await self._json("POST", "/v1/commands", body, deadline_seconds=deadline_seconds)
         )
 
+    async def keep_command(
+        self, command_id: str, command: str, *, timeout_seconds: float, output_bytes: int, merge_output: bool
+    ) -> CommandResult:
+        """Run a shell command under this id, once, and wait for its end; asked again, by another process too, the same.
+
+        A cancelled call stops nothing. Refused with status 404 by a guest of an older release, and with 410 where the
+        command ended so long ago that nothing is known of it any more.
+        """
+        body = {"command": command, "timeout_seconds": timeout_seconds}
+        body |= {"output_bytes": output_bytes, "merge_output": merge_output}
+        address = f"/v1/commands/{_quote(command_id)}"
+        return guest_answers.parse_result(
+            await self._json("PUT", address, body, deadline_seconds=CALL_SECONDS + timeout_seconds)
+        )
+
+    async def stop_command(self, command_id: str) -> CommandResult:
+        """End such a command and say how it was; refused with 410 when it was not begun, and it never is then."""
+        return guest_answers.parse_result(await self._json("DELETE", f"/v1/commands/{_quote(command_id)}"))
+
     async def task(self, task_id: str) -> CommandResult:
         """How a background command is now."""
         return guest_answers.parse_result(await self._json("GET", f"/v1/tasks/{_quote(task_id)}"))

@@ -205,7 +205,14 @@ class Control:
             await asyncio.sleep(0.02)
 
     async def start_command(
-        self, line: str, *, timeout_seconds: float, output_bytes: int, background: bool, merge_output: bool
+        self,
+        line: str,
+        *,
+        timeout_seconds: float,
+        output_bytes: int,
+        background: bool,
+        merge_output: bool,
+        command_id: str = "",
     ) -> Command:
         """Start a command. When no process fits, those go first that ended commands and cells have left behind."""
         return await self._make_room_for(
@@ -215,6 +222,7 @@ class Control:
                 output_bytes=output_bytes,
                 background=background,
                 merge_output=merge_output,
+                command_id=command_id,
             )
         )
 

@@ -103,21 +103,22 @@ def test_executions_go_on_over_a_kill_of_the_service(service: RunningService) ->
 
 
 STUBBORN = """
-import time
+import signal, time
 print("begun", flush=True)
 try:
     time.sleep(1000)
 except KeyboardInterrupt:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     open("stopping", "w").close()
-    time.sleep(1.5)
+    time.sleep(1)
     open("stopped", "w").close()
     raise
 """
 
 
-def ask_in_vain(rest: Rest, address: str) -> None:
+def ask_in_vain(rest: Rest, address: str, **body: Any) -> None:
     with suppress(httpx.HTTPError):
-        rest.http.post(address)
+        rest.http.post(address, json=body)
 
 
 def test_code_that_was_told_to_stop_just_before_a_kill_ends_as_what_it_was_told_for(service: RunningService) -> None:
@@ -194,6 +195,60 @@ def test_what_memory_does_not_hold_is_kept_on_the_sandboxs_disk(make_service: Ma
         assert outcome["stdout"].startswith("begun\n00000000")
         assert outcome["stdout"].endswith("00239" * 10 + "\nend\n")
         assert outcome["truncated"]["stdout"] == 6 + 240 * 50_001 + 4 - 1_000_000
+        session.works()
+
+
+COMMAND = """
+echo begun {name} >> ran
+for i in $(seq 20); do echo line $i; echo error $i >&2; sleep 0.2; done
+echo ended {name} >> ran; exit 3
+"""
+
+
+def cell_of(session: LiveSession, text: str) -> Any:
+    """The cell of the notebook with this text in its source; None while there is none."""
+    cells = session.rest.get(f"{session.path}/notebook")["cells"]
+    return next((each for each in cells if text in "".join(each["source"]) and each["cell_type"] == "code"), None)
+
+
+@pytest.mark.parametrize("end", ["kill", "stop"])
+def test_commands_that_a_caller_waited_for_go_on_over_an_end_of_the_service(
+    make_service: MakeService, end: str
+) -> None:
+    service = make_service(drain_seconds=0.5, keep_sessions_on_shutdown=True)
+    with Rest(service) as rest:
+        session = rest.session()
+        asked = (
+            {"command": COMMAND.format(name="waits")},
+            {"command": COMMAND.format(name="merged"), "merge_output": True},
+            {"command": "echo begun unwanted >> ran; sleep 1000; echo ended unwanted >> ran", "stop_when_gone": True},
+        )
+        asking = [
+            threading.Thread(target=ask_in_vain, args=(rest, f"{session.path}/commands"), kwargs=each) for each in asked
+        ]
+        for each in asking:
+            each.start()
+        workspace = service.data_dir / "sandboxes" / session.id / "storage" / "workspace"
+        eventually(lambda: (workspace / "ran").exists() and (workspace / "ran").read_text().count("begun") == 3)
+        getattr(service, end)()
+        for each in asking:
+            each.join()
+    service.start()
+    with Rest(service) as rest:
+        session = again(rest, session)
+        eventually(lambda: all(cell_of(session, each) for each in ("ended waits", "ended merged", "ended unwanted")))
+        texts = {
+            output["name"]: "".join(output["text"])
+            for output in cell_of(session, "ended waits")["outputs"]
+            if output["output_type"] == "stream"
+        }
+        assert texts["stdout"] == "".join(f"line {i}\n" for i in range(1, 21)), "all of it, from before the end too"
+        assert texts["stderr"].startswith("".join(f"error {i}\n" for i in range(1, 21)))
+        merged = "".join(cell_of(session, "ended merged")["outputs"][0]["text"])
+        assert merged == "".join(f"line {i}\nerror {i}\n" for i in range(1, 21))
+        ran = session.run("print(sorted(open('ran').read().splitlines()))")["stdout"]
+        assert [ran.count(each) for each in ("begun waits", "ended waits", "begun merged", "ended merged")] == [1] * 4
+        assert "ended unwanted" not in ran, "its caller had asked that it be stopped then"
         session.works()
 
 
