@@ -16,6 +16,7 @@ from sqlalchemy import Connection
 from kernel_gateway.errors import GatewayError
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock
+from kernel_gateway.services.executions.commands import Commands
 from kernel_gateway.services.records.record import Record
 from kernel_gateway.services.results.event_log import EventLog
 from kernel_gateway.services.results.jobs import Job
@@ -64,7 +65,9 @@ class Adoption:
         background: Background,
         builder: SessionBuilder,
         lifecycle: Lifecycle,
+        commands: Commands,
     ) -> None:
+        self._commands = commands
         self._settings = settings
         self._clock = clock
         self._database = database
@@ -145,6 +148,8 @@ class Adoption:
             job = Job(row, EventLog(self._settings.event_log_bytes))
             if row.status == "queued":
                 self._readmit(live, job)
+            elif kernel is not None and row.kind == "command" and row.under_way is not None:
+                self._commands.take_up(live, row)
             elif kernel is None or row.kind != "code" or not kernel.remembers_runs or row.runtime == "nodejs":
                 await self._record_end(row, live, adopted=adopted)
             else:
@@ -152,6 +157,7 @@ class Adoption:
                 job.taken_up = job.log.is_rebuilt = kernel.find_taken(row.id) is not None
                 running = running or (job.taken_up and row.runtime == PYTHON)
                 if job.taken_up:
+                    job.tell_again(() if row.under_way is None else row.under_way.told)
                     self._await_client(live, row)
                 else:
                     job.row = replace(row, status="queued", started=None)

@@ -515,6 +515,7 @@ class Services(Foundation):
             background=self.background,
             builder=self._builder,
             lifecycle=self.lifecycle,
+            commands=self.commands,
         )
         backlog = Backlog(
             kept_outputs=self.kept_outputs,

@@ -60,6 +60,23 @@ class Said(msgspec.Struct, frozen=True):
     of: str | None = None
 
 
+class ToldEvent(msgspec.Struct, frozen=True, array_like=True):
+    """An event that is not of what the kernel said, under the number that followers have it by."""
+
+    number: int
+    event: str
+    data: dict[str, Any]
+
+
+class UnderWay(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the next process of the service has to know of an execution that has not ended."""
+
+    told: tuple[ToldEvent, ...] = ()
+    merge_output: bool = False
+    """Of a command that its guest keeps, as is the next."""
+    stop_when_gone: bool = False
+
+
 class ExecutionRow(msgspec.Struct, frozen=True):
     """An execution as it is stored. A struct: it is copied several times in each short execution."""
 
@@ -91,6 +108,7 @@ class ExecutionRow(msgspec.Struct, frozen=True):
     """Of what its kernel says, with the number in it up to which all is durable once this is."""
     heard: int | None = None
     said: Said | None = None
+    under_way: UnderWay | None = None
 
 
 @dataclass(frozen=True)
@@ -116,7 +134,8 @@ _FINISH = (
     update(executions)
     .where(executions.c.id == bindparam("execution"), executions.c.ended.is_(None))
     .values(
-        {
+        {"under_way": None}
+        | {
             name: bindparam(f"its_{name}")
             for name in (
                 "status",
@@ -135,6 +154,11 @@ _FINISH = (
             )
         }
     )
+)
+_UNDER_WAY = (
+    update(executions)
+    .where(executions.c.id == bindparam("execution"), executions.c.ended.is_(None))
+    .values(under_way=bindparam("its_under_way"))
 )
 
 _FIND = select(executions).where(
@@ -172,6 +196,7 @@ def add(connection: Connection, row: ExecutionRow, *, begun: int | None = None) 
         "face": row.face,
         "sync": row.sync,
         "queued": micros(row.queued),
+        "under_way": None if row.under_way is None else to_json(row.under_way),
     }
     connection.execute(_ADD, values)
 
@@ -179,6 +204,11 @@ def add(connection: Connection, row: ExecutionRow, *, begun: int | None = None) 
 def begin(connection: Connection, execution_id: str, generation: int, now: float) -> None:
     """The execution is about to run: from here on it is never run again."""
     connection.execute(_BEGIN, {"execution": execution_id, "kernel": generation, "now": micros(now)})
+
+
+def set_under_way(connection: Connection, execution_id: str, under_way: UnderWay) -> None:
+    """What is to be known of an execution for as long as it has not ended."""
+    connection.execute(_UNDER_WAY, {"execution": execution_id, "its_under_way": to_json(under_way)})
 
 
 def finish(connection: Connection, row: ExecutionRow) -> None:
@@ -341,4 +371,5 @@ def _read_execution(row: Row[Any], *, outcome: bool = True) -> ExecutionRow:
         stream=row.stream,
         heard=row.heard,
         said=None if row.said is None else msgspec.json.decode(row.said, type=Said),
+        under_way=None if row.under_way is None else msgspec.json.decode(row.under_way, type=UnderWay),
     )

@@ -256,6 +256,7 @@ executions = Table(
     Column("stream", String),
     Column("heard", BigInteger),
     Column("said", LargeBinary),
+    Column("under_way", LargeBinary),
     Column("queued", BigInteger, nullable=False),
     Column("started", BigInteger),
     Column("ended", BigInteger),
@@ -272,7 +273,8 @@ executions = Table(
 command, `author` who ran it and `face` the protocol it came through. `provenance` is JSON: what it used and changed.
 `sync` is async, or before_return: its answer waits until the files are durable. `ended_number` counts what of the
 session had ended with it, commands too; null for what never ran. `heard` is the place in its kernel's `stream` up to
-which all was durable with it, and `said` is JSON: how its kernel names it, and how much of what it said is in it."""
+which all was durable with it, and `said` is JSON: how its kernel names it, and how much of what it said is in it.
+`under_way` is JSON: what the next process of the service needs to go on with it; null once it has ended."""
 
 notes = Table(
     "notes",

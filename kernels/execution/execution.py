@@ -85,15 +85,16 @@ async def execute(
     request: ClientRequest | None = None,
     execution_id: str = "",
     elapsed_seconds: float = 0.0,
+    end: Callable[[], Awaitable[None]] | None = None,
 ) -> Outcome:
     """Run code and gather what it shows; `emit` gets events in order and returns at once.
 
     `request` is the client's message that carries the code, when an attached client sent it: it goes to the kernel
     as it is. `execution_id` is what the hub's `runs` remember it by; what an earlier process has begun under it goes
-    on, `elapsed_seconds` of its time being over. Past the deadline the code is interrupted;
-    what does not end within the grace has `needs_kill`. A kernel that dies is an outcome. Raises the error of a
-    hub that failed for another reason. When the caller is cancelled the code runs on, and nothing listens to it
-    any more.
+    on, `elapsed_seconds` of its time being over. Past the deadline the code is interrupted, by `end` where that is
+    another way than `interrupt`; what does not end within the grace has `needs_kill`. A kernel that dies is an outcome.
+    Raises the error of a hub that failed for another reason. When the caller is cancelled the code runs on, and
+    nothing listens to it any more.
     """
     run = _Run(hub, OutputCollector(caps), emit, interrupt, dialect or Dialect())
     run.request, run.execution_id = request, execution_id
@@ -102,10 +103,11 @@ async def execute(
         run.start(code, timeout_seconds, interrupt_grace_seconds)
         hub.flow()
         await run.catches_up()
-        ended = await run.ends_within(max(timeout_seconds - elapsed_seconds, run.ending_seconds))
+        left = timeout_seconds if hub.is_former else max(timeout_seconds - elapsed_seconds, run.ending_seconds)
+        ended = await run.ends_within(left)
         if not ended:
             run.timed_out = True
-            ended = await _interrupt(run, interrupt, interrupt_grace_seconds)
+            ended = await _interrupt(run, end or interrupt, interrupt_grace_seconds)
             return run.outcome(needs_kill=not ended)
         await run.interrupt_is_sent(interrupt_grace_seconds)
         return run.outcome()
@@ -385,7 +387,7 @@ class _Run:
             self._tell(self._collector.feed(message.msg_type, message.content))
 
     def _was_interrupted(self) -> bool:
-        return self._hub.interrupts > self._interrupts
+        return self._hub.interrupts > self._interrupts or self.execution_id in self._hub.interrupted
 
     def _interrupt_again(self) -> None:
         """The code begins now: an interrupt from before found a kernel that ran nothing, and was lost."""

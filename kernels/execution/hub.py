@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -82,10 +82,14 @@ class Hub:
         self._told = 0
         self.resumed = False
         """Whether an earlier process has used the kernel: `flow` is to be called."""
+        self.is_former = False
+        """Whether another kernel has taken the place of this one: all that is left is what it said."""
         self.taken_runs: dict[str, TakenRun] = {}
         """Of all kernels of the sandbox, by the execution's id: what earlier processes had begun in it."""
         self.ended_by_guest: dict[str, str] = {}
-        """Executions that the guest has ended at their deadline, and how far it had to go: interrupt, kill."""
+        """Executions whose code was ended at their deadline, and how far the guest had to go: interrupt, kill."""
+        self.interrupted: set[str] = set()
+        """Executions that were interrupted on request, by this process or an earlier one."""
         self._unstored: dict[object, int] = {}
         """What is not durable yet, executions by their ids: after which number in the stream it began."""
         self._acknowledged = 0
@@ -153,19 +157,20 @@ class Hub:
         """Send a request and return its id, the `parent_id` of its replies; raises the error of a failed hub."""
         if self.error is not None:
             raise self.error
-        if self.wake is not None:
-            self.wake()
         msg_id, frames = self._signer.request(msg_type, content)
-        self._link.send(channel, frames)
+        self._send(channel, frames)
         return msg_id
 
     def forward(self, request: ClientRequest) -> None:
         """Send a client's message with the client's own header, signed again; raises the error of a failed hub."""
         if self.error is not None:
             raise self.error
+        self._send(request.channel, self._signer.sign(request.parts))
+
+    def _send(self, channel: str, frames: list[bytes], run: Run | None = None) -> None:
         if self.wake is not None:
             self.wake()
-        self._link.send(request.channel, self._signer.sign(request.parts))
+        self._link.send(channel, frames, run)
 
     def begin(
         self,
@@ -180,8 +185,6 @@ class Hub:
         """Send the request of a run, ours or a client's, to be taken once; returns its id and its session."""
         if self.error is not None:
             raise self.error
-        if self.wake is not None:
-            self.wake()
         if request is None:
             msg_id, frames = self._signer.request(msg_type, content)
             session, channel = self.session, "shell"
@@ -189,7 +192,7 @@ class Hub:
             msg_id, session, channel = request.msg_id, request.session, request.channel
             frames = self._signer.sign(request.parts)
         run = Run(execution_id, msg_id, session, timeout_seconds, grace_seconds) if execution_id else None
-        self._link.send(channel, frames, run)
+        self._send(channel, frames, run)
         self.begin_run(msg_id, session, execution_id)
         return msg_id, session
 
@@ -272,6 +275,8 @@ class Hub:
             return
         number = self.durable_with(number, execution_id)
         self.release(execution_id)
+        self.ended_by_guest.pop(execution_id, None)
+        self.interrupted.discard(execution_id)
         if execution_id or number > self._acknowledged:
             self._acknowledged = max(number, self._acknowledged)
             self._relay.acknowledge(self._acknowledged, execution_id)
@@ -305,14 +310,29 @@ class Hub:
         return self._link.unsent_bytes(channel)
 
     async def request(
-        self, channel: str, msg_type: str, content: dict[str, Any], *, deadline_seconds: float
+        self,
+        channel: str,
+        msg_type: str,
+        content: dict[str, Any],
+        *,
+        deadline_seconds: float,
+        carry: Callable[[bytes], Awaitable[None]] | None = None,
     ) -> Message:
-        """Send a request and wait for its reply; raises `DeadlineExceeded`, or the error of a failed hub."""
-        msg_id = self.send(channel, msg_type, content)
+        """Send a request and wait for its reply; raises `DeadlineExceeded`, or the error of a failed hub.
+
+        `carry` brings it to the kernel, past what waits on the hub's own way, and raises what keeps it from that.
+        """
+        if self.error is not None:
+            raise self.error
+        msg_id, frames = self._signer.request(msg_type, content)
         reply: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._requests[msg_id] = reply
         try:
             async with asyncio.timeout(deadline_seconds):
+                if carry is not None:
+                    await carry(zmtp.encode(frames))
+                else:
+                    self._send(channel, frames)
                 return await reply
         except TimeoutError:
             raise DeadlineExceeded(f"no answer to {msg_type} within {deadline_seconds:g} s") from None
@@ -402,6 +422,8 @@ class Hub:
             self._connection_lost(word.lost[:300])
         elif word.deadline is not None and self.runs.is_under_way(word.deadline):
             self.ended_by_guest[word.deadline] = word.stage
+        elif word.interrupted and self.runs.is_under_way(word.interrupted):
+            self.interrupted.add(word.interrupted)
 
     def _note_cut(self, size_bytes: int) -> None:
         """More was said than the relay keeps, and nobody was there to take it."""

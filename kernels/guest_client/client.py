@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from base64 import b64encode
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, Literal, TypeVar
@@ -27,6 +28,8 @@ from kernels.wire.dialing import GUEST, PATIENCE_SECONDS, POLL_SECONDS, Dial
 __all__ = ["CommandResult", "FileChange", "FileStat", "GuestClient", "KernelExit", "KernelStarted"]
 
 Parsed = TypeVar("Parsed")
+Why = Literal["deadline", "request"]
+"""Why a kernel is interrupted."""
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
 """Of one JSON answer: a listing or a command's output."""
 MAX_EVENT_BYTES = 64 * 1024
@@ -110,9 +113,17 @@ class GuestClient:
             await self._json("POST", "/v1/declared/start", body, deadline_seconds=START_SECONDS)
         )
 
-    async def signal_declared(self, kernel: str, signal: Literal["interrupt", "kill"]) -> None:
-        """SIGINT or SIGKILL to that kernel's process group."""
-        await self._json("POST", f"/v1/declared/{signal}", {"kernel": kernel})
+    async def signal_declared(self, kernel: str, signal: Literal["interrupt", "kill"], why: Why = "request") -> None:
+        """SIGINT or SIGKILL to that kernel's process group; of the first the guest remembers why, as below."""
+        await self._json("POST", f"/v1/declared/{signal}", {"kernel": kernel, "why": why})
+
+    async def interrupt_by_message(self, kernel: str, why: Why, message: bytes) -> None:
+        """Hand a kernel's relay a message for its control channel that interrupts what runs.
+
+        Refused by a guest that has no such route, or no relay for that kernel.
+        """
+        body = {"kernel": kernel, "why": why, "message": b64encode(message).decode()}
+        await self._json("POST", "/v1/relay/interrupt", body)
 
     async def put_packages(self, elsewhere: Mapping[str, str]) -> None:
         """Say which environments have a package, by its normalised name, for those who look for it in vain."""
@@ -122,9 +133,12 @@ class GuestClient:
         """Whether commands or tasks run; a guest of an earlier version, which does not say, may have some."""
         return bool((await self._json("GET", "/v1/status", deadline_seconds=PROBE_SECONDS)).get("commands", 1))
 
-    async def interrupt_kernel(self) -> None:
-        """Send SIGINT to the kernel and its children."""
-        await self._json("POST", "/v1/kernel/interrupt", {})
+    async def interrupt_kernel(self, why: Why = "request") -> None:
+        """Send SIGINT to the kernel and its children.
+
+        The guest keeps why, with what the kernel says: a process that takes up the sandbox later reads of it.
+        """
+        await self._json("POST", "/v1/kernel/interrupt", {"why": why})
 
     async def guard_memory(self, held_bytes: int, limit_bytes: int, *, seconds: float) -> None:
         """Have what the kernel runs end with `MemoryGuard`; a guest of before that interrupts it.
@@ -218,6 +232,25 @@ class GuestClient:
         return guest_answers.parse_result(
             await self._json("POST", "/v1/commands", body, deadline_seconds=deadline_seconds)
         )
+
+    async def keep_command(
+        self, command_id: str, command: str, *, timeout_seconds: float, output_bytes: int, merge_output: bool
+    ) -> CommandResult:
+        """Run a shell command under this id, once, and wait for its end; asked again, by another process too, the same.
+
+        A cancelled call stops nothing. Refused with status 404 by a guest of an older release, and with 410 where the
+        command ended so long ago that nothing is known of it any more.
+        """
+        body = {"command": command, "timeout_seconds": timeout_seconds}
+        body |= {"output_bytes": output_bytes, "merge_output": merge_output}
+        address = f"/v1/commands/{_quote(command_id)}"
+        return guest_answers.parse_result(
+            await self._json("PUT", address, body, deadline_seconds=CALL_SECONDS + timeout_seconds)
+        )
+
+    async def stop_command(self, command_id: str) -> CommandResult:
+        """End such a command and say how it was; refused with 410 when it was not begun, and it never is then."""
+        return guest_answers.parse_result(await self._json("DELETE", f"/v1/commands/{_quote(command_id)}"))
 
     async def task(self, task_id: str) -> CommandResult:
         """How a background command is now."""

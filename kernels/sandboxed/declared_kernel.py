@@ -9,7 +9,7 @@ from kernels.errors import Death, KernelsError
 from kernels.execution.dialect import Dialect
 from kernels.execution.hub import Hub
 from kernels.execution.outputs import UserError
-from kernels.guest_client.client import GuestClient, KernelExit, KernelStarted
+from kernels.guest_client.client import GuestClient, KernelExit, KernelStarted, Why
 from kernels.kernelspec import Kernelspec
 from kernels.sandboxed.kernel_events import OnKernelEvent
 from kernels.sandboxed.kernel_limits import KernelLimits
@@ -40,11 +40,11 @@ class DeclaredKernel(SecondKernel):
     async def kill(self) -> None:
         await self.guest.signal_declared(self.runtime, "kill")
 
-    async def send_interrupt(self, hub: Hub) -> None:
+    async def send_interrupt(self, hub: Hub, why: Why = "request") -> None:
         if self._spec.by_message:
-            return await super().send_interrupt(hub)
+            return await super().send_interrupt(hub, why)
         with contextlib.suppress(KernelsError):
-            await self.guest.signal_declared(self.runtime, "interrupt")
+            await self.guest.signal_declared(self.runtime, "interrupt", why)
         return None
 
     def name_socket(self, generation: int, number: int) -> str:

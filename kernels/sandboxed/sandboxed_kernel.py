@@ -27,6 +27,7 @@ from kernels.sandbox import PagedOut, SandboxInfo, SandboxRuntime, SandboxUsage
 from kernels.sandboxed.deaths import MemoryKills, deadline_death, kernel_death, sandbox_death
 from kernels.sandboxed.declared_kernel import DeclaredKernel
 from kernels.sandboxed.deno_kernel import DenoKernel
+from kernels.sandboxed.former_kernel import hub_of
 from kernels.sandboxed.kernel_events import KernelConnected, KernelReplaced, OnKernelEvent, SandboxLost, ignore_events
 from kernels.sandboxed.kernel_limits import KernelLimits
 from kernels.sandboxed.memory_watch import MemoryWatch
@@ -87,6 +88,8 @@ class SandboxedKernel:
         self.ran_in = 0
         """The generation of the Python kernel that code was sent to last."""
         self._generation = 0
+        self._settled: list[str] = []
+        """Executions whose outcome became durable while no kernel was there: the guest hears of it from the next."""
         self._gone: Death | None = None
         self._closing = False
         self.memory = MemoryWatch(runtime, info.sandbox_id)
@@ -179,21 +182,22 @@ class SandboxedKernel:
         execution_id: str = "",
         elapsed_seconds: float = 0.0,
     ) -> Outcome:
-        hub = await self._ready()
-        self.ran_in = hub.generation
-        outcome = await execution.execute(
-            hub,
-            code,
-            timeout_seconds=timeout_seconds,
-            interrupt_grace_seconds=self._limits.interrupt_grace_seconds,
-            caps=self._limits.caps,
-            interrupt=self.guest.interrupt_kernel,
-            emit=emit,
-            request=request,
-            execution_id=execution_id,
-            elapsed_seconds=elapsed_seconds,
-        )
-        if hub.ended_by_guest.get(execution_id) == "kill" and outcome.death is not None:
+        async with hub_of(await self._ready(), execution_id, self._dial, self._heard) as hub:
+            self.ran_in = hub.generation
+            outcome = await execution.execute(
+                hub,
+                code,
+                timeout_seconds=timeout_seconds,
+                interrupt_grace_seconds=self._limits.interrupt_grace_seconds,
+                caps=self._limits.caps,
+                interrupt=self.guest.interrupt_kernel,
+                end=functools.partial(self.guest.interrupt_kernel, "deadline"),
+                emit=emit,
+                request=request,
+                execution_id=execution_id,
+                elapsed_seconds=elapsed_seconds,
+            )
+        if outcome.death is not None and hub.ended_by_guest.get(execution_id) in _killed_at_deadline(hub):
             death = deadline_death(timeout_seconds, self._limits.interrupt_grace_seconds)
             return dataclasses.replace(outcome, death=death)
         if not outcome.needs_kill:
@@ -207,6 +211,12 @@ class SandboxedKernel:
         """Nothing of the Python kernel's is waited for by who took up the sandbox: what it says is delivered."""
         if self._hub is not None:
             self._hub.flow()
+
+    async def catch_up(self) -> None:
+        """Wait until what its kernels said while no service was there has been delivered, a minute at most."""
+        for hub in (self._hub, *(each.hub for each in self._seconds())):
+            if hub is not None:
+                await hub.catch_up(execution.CATCH_UP_SECONDS)
 
     def find_taken(self, execution_id: str) -> TakenRun | None:
         """What an earlier process has begun in this sandbox for an execution."""
@@ -229,6 +239,8 @@ class SandboxedKernel:
         for hub in (self.hub, *(each.hub for each in self._seconds())):
             if hub is not None and (hub.stream == outcome.stream or hub is self.hub):
                 hub.settle(outcome.heard if hub.stream == outcome.stream else 0, execution_id)
+        if self.hub is None:
+            self._settled.append(execution_id)
 
     async def enter(self, context: RunContext, runtime: str) -> None:
         """Have the code that is sent next run in this context; raises as `execute` does. Other kernels have none."""
@@ -417,6 +429,9 @@ class SandboxedKernel:
         finally:
             self._opening = None
         self._hub, self._generation = hub, started.generation
+        for each in self._settled:
+            hub.settle(0, each)
+        self._settled.clear()
         self._on_event(KernelConnected(hub))
         await self._kills.start()
         gone, self._exit_before = self._exit_before, None
@@ -580,6 +595,11 @@ async def open_kernel(
         await kernel.aclose()
         raise
     return kernel
+
+
+def _killed_at_deadline(hub: Hub) -> tuple[str, ...]:
+    """How far its end at the deadline has gone, by the guest's word, of code whose kernel died of that."""
+    return ("interrupt", "kill") if hub.is_former else ("kill",)
 
 
 def _how(gone: KernelExit) -> str:

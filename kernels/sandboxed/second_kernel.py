@@ -23,7 +23,8 @@ from kernels.execution.execution import Event, Outcome
 from kernels.execution.hub import Hub
 from kernels.execution.outputs import UserError
 from kernels.execution.runs import Durable
-from kernels.guest_client.client import GuestClient, KernelExit, KernelStarted
+from kernels.guest_client.client import GuestClient, KernelExit, KernelStarted, Why
+from kernels.sandboxed.former_kernel import hub_of
 from kernels.sandboxed.kernel_events import OnKernelEvent, SecondConnected, SecondDied
 from kernels.sandboxed.kernel_limits import KernelLimits
 from kernels.wire.client_request import ClientRequest
@@ -131,15 +132,16 @@ class SecondKernel(ABC):
             if self._interrupts > before:
                 return Outcome("interrupted")
             self._tell_lost(emit)
-            return await self._execute(
-                hub,
-                code,
-                timeout_seconds=timeout_seconds,
-                emit=emit,
-                request=request,
-                execution_id=execution_id,
-                elapsed_seconds=elapsed_seconds,
-            )
+            async with hub_of(hub, execution_id, self._dial, self.heard) as hub:
+                return await self._execute(
+                    hub,
+                    code,
+                    timeout_seconds=timeout_seconds,
+                    emit=emit,
+                    request=request,
+                    execution_id=execution_id,
+                    elapsed_seconds=elapsed_seconds,
+                )
         finally:
             self._run = 0
 
@@ -206,13 +208,14 @@ class SecondKernel(ABC):
             interrupt_grace_seconds=self._limits.interrupt_grace_seconds,
             caps=self._limits.caps,
             interrupt=functools.partial(self.send_interrupt, hub),
+            end=functools.partial(self.send_interrupt, hub, "deadline"),
             emit=emit,
             dialect=self.make_dialect(),
             request=request,
             execution_id=execution_id,
             elapsed_seconds=elapsed_seconds,
         )
-        if outcome.status == "died" and self._killed == self._run:
+        if outcome.status == "died" and (self._killed == self._run or execution_id in hub.interrupted):
             outcome = dataclasses.replace(outcome, status="interrupted")
         if not outcome.needs_kill:
             return outcome
@@ -282,10 +285,14 @@ class SecondKernel(ABC):
         prelude = execution.execute_request(self.prelude, silent=True)
         await hub.request("shell", "execute_request", prelude, deadline_seconds=seconds)
 
-    async def send_interrupt(self, hub: Hub) -> None:
+    async def send_interrupt(self, hub: Hub, why: Why = "request") -> None:
         """Ask the kernel to stop what it runs, by a message; what cannot be said is not."""
+        ask = functools.partial(hub.request, "control", "interrupt_request", {}, deadline_seconds=_INTERRUPT_SECONDS)
         with contextlib.suppress(KernelsError):
-            await hub.request("control", "interrupt_request", {}, deadline_seconds=_INTERRUPT_SECONDS)
+            try:
+                await ask(carry=functools.partial(self.guest.interrupt_by_message, self.runtime, why))
+            except GuestRefused:  # one of an older release
+                await ask()
 
     async def prepare(self, hub: Hub) -> None:  # noqa: B027 - most kernels need nothing
         """Called before each run, once there is a kernel."""

@@ -36,6 +36,8 @@ MOST_UNCONFIRMED_BYTES: Final = 160 * 1024 * 1024
 """Of requests that the relay has not said to have taken; one may have up to 128 MB."""
 _REQUEST_BYTES: Final = 1024
 """What each counts besides."""
+CONFIRMED_LATE_BYTES: Final = frames.TAKEN_EVERY * (frames.PIECE_BYTES + _REQUEST_BYTES)
+"""What an honest relay may have taken and not confirmed yet: short requests are confirmed a few at a time."""
 ACK_BYTES: Final = 256 * 1024
 """What is taken before the relay hears of it where nothing runs."""
 
@@ -58,6 +60,8 @@ class TakenRun(msgspec.Struct, frozen=True):
     session: str
     kernel: str
     generation: int
+    key: str = msgspec.field(default="")
+    """What that kernel signs with: another may be in its place by now."""
 
 
 class Welcome(msgspec.Struct, frozen=True):
@@ -78,11 +82,13 @@ class Welcome(msgspec.Struct, frozen=True):
 
 
 class Word(msgspec.Struct, frozen=True):
-    """Something that the relay says itself: the kernel's sockets have closed, or a run was ended at its deadline."""
+    """Something that the relay says itself: its kernel's sockets have closed, or why a run was interrupted."""
 
     lost: str | None = None
     deadline: str | None = None
     stage: str = ""
+    interrupted: str | None = None
+    """A run that somebody asked to stop."""
 
 
 class _Refusal(msgspec.Struct, frozen=True):
@@ -195,8 +201,12 @@ class RelayLink:
             self._write(frames.encode(frames.NOTE, note))
 
     def unsent_bytes(self, channel: str) -> int:
-        """What has not been handed to the socket yet, of all channels."""
-        return 0 if self._connection is None else self._connection.unsent_bytes
+        """What has not been handed to the socket yet, of all channels, or has not reached the relay.
+
+        A transport with TLS does not count what waits below it; what the relay has not confirmed it may have taken.
+        """
+        waiting = 0 if self._connection is None else self._connection.unsent_bytes
+        return max(waiting, self._unconfirmed_bytes - CONFIRMED_LATE_BYTES)
 
     def close(self) -> None:
         """Drop the connection; nothing is called any more."""

@@ -40,10 +40,11 @@ from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage import executions
 from kernel_gateway.storage.database import Database
-from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
+from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome, UnderWay
 from kernels.cancelling import cancel_all
-from kernels.errors import KernelsError, SandboxGone
+from kernels.errors import GuestRefused, KernelsError, SandboxGone
 from kernels.guest_client.client import CommandResult
+from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
 from sandcell.models.commands import Command, CommandRequest
 from sandcell.models.executions import Truncated
 from sandcell.models.sync import ExecutionSync
@@ -55,6 +56,10 @@ STOP_SECONDS = 10.0
 
 
 CALLER_LEFT = "its caller left, and had asked that it be stopped then"
+UNKNOWN = (
+    "the service restarted while this ran, and the sandbox does not know any more how it ended: it is of an older"
+    " release, or that was too long ago"
+)
 KILLED = 137
 """What a shell says of a program that got SIGKILL, be it for want of memory."""
 
@@ -116,31 +121,90 @@ class Commands:
     async def _run(self, live: LiveSession, request: CommandRequest, row: ExecutionRow, gone: asyncio.Event) -> Command:
         with translated(), live.in_use():
             kernel = await live.sandbox.ready()
+            if not request.background:
+                kept = UnderWay(merge_output=request.merge_output, stop_when_gone=request.stop_when_gone)
+                row = await self.begin(live, replace(row, under_way=kept))
+                return await self._wait(live, kernel, row, gone)
             row = await self.begin(live, row)
-            call = kernel.guest.run_command(
-                request.command,
-                timeout_seconds=row.timeout_seconds,
-                output_bytes=self._settings.command_output_bytes,
-                background=request.background,
-                merge_output=request.merge_output,
-            )
             try:
-                result = await (_run_until(gone, call) if request.stop_when_gone else call)
+                result = await self._start(kernel, row, background=True, merge_output=request.merge_output)
             except KernelsError as error:
                 await self.finish(live, replace(row, status="died", outcome=death_outcome("sandbox", str(error))))
                 raise
+            await self.finish(live, replace(row, status=_status(result), outcome=_outcome(result)))
+            live.remember_task(result.id, kernel)
+            return command_of(result)
+
+    def take_up(self, live: LiveSession, row: ExecutionRow) -> None:
+        """An earlier process began this command, and its guest keeps it: it ends as it would have. Returns at once."""
+        self._background.spawn(self._go_on(live, row), f"command {row.id}")
+
+    async def _go_on(self, live: LiveSession, row: ExecutionRow) -> None:
+        gone = asyncio.Event()
+        gone.set()  # whoever called that process hears of it no more
+        with translated(), live.in_use():
+            kernel = await live.sandbox.ready()
+            await self._wait(live, kernel, row, gone, again=True)
+
+    async def _wait(
+        self, live: LiveSession, kernel: SandboxedKernel, row: ExecutionRow, gone: asyncio.Event, *, again: bool = False
+    ) -> Command:
+        """The end of a command in the foreground, stored. Raises KernelsError, which is stored too."""
+        kept = row.under_way or UnderWay()
+        why = None
+        try:
+            call = self._keep(kernel, row, merge_output=kept.merge_output, again=again)
+            result = await (_run_until(gone, call) if kept.stop_when_gone else call)
             if result is None:
-                await self.finish(live, replace(row, status="interrupted", outcome=StoredOutcome(why=CALLER_LEFT)))
-                return Command(row.id, "stopped")
-            if result.exit_code == KILLED:
-                kernel.note_life()
-            if not request.background:
-                row = replace(row, ended_number=live.sandbox.flushes.next_number())
-            row = await self.finish(live, replace(row, status=_status(result), outcome=_outcome(result)))
-            if request.background:
-                live.remember_task(result.id, kernel)
-                return command_of(result)
-            return command_of(result, await self._request_flush(live, row))
+                why, result = CALLER_LEFT, await _stop(kernel, row)
+        except GuestRefused as error:
+            if not (again and error.status in (404, 410)):
+                await self._record_death(live, row, error)
+                raise
+            why, result = UNKNOWN, _stopped(row)
+        except KernelsError as error:
+            await self._record_death(live, row, error)
+            raise
+        if result.exit_code == KILLED:
+            kernel.note_life()
+        outcome = replace(_outcome(result), why=why)
+        row = replace(row, ended_number=live.sandbox.flushes.next_number(), outcome=outcome)
+        row = await self.finish(live, replace(row, status="interrupted" if why else _status(result)))
+        return command_of(result, await self._request_flush(live, row))
+
+    async def _record_death(self, live: LiveSession, row: ExecutionRow, error: KernelsError) -> None:
+        """Unless it is this process that ends, and lets the sandbox go: the next one takes the command up."""
+        if live.paused and live.ending is None:
+            return
+        await self.finish(live, replace(row, status="died", outcome=death_outcome("sandbox", str(error))))
+
+    async def _keep(
+        self, kernel: SandboxedKernel, row: ExecutionRow, *, merge_output: bool, again: bool
+    ) -> CommandResult:
+        """Run it under its row's id, once; a guest of an older release does without, unless it may run already."""
+        try:
+            return await kernel.guest.keep_command(
+                row.id,
+                row.code,
+                timeout_seconds=row.timeout_seconds,
+                output_bytes=self._settings.command_output_bytes,
+                merge_output=merge_output,
+            )
+        except GuestRefused as error:
+            if error.status != 404 or again:
+                raise
+        return await self._start(kernel, row, background=False, merge_output=merge_output)
+
+    async def _start(
+        self, kernel: SandboxedKernel, row: ExecutionRow, *, background: bool, merge_output: bool
+    ) -> CommandResult:
+        return await kernel.guest.run_command(
+            row.code,
+            timeout_seconds=row.timeout_seconds,
+            output_bytes=self._settings.command_output_bytes,
+            background=background,
+            merge_output=merge_output,
+        )
 
     async def _request_flush(self, live: LiveSession, row: ExecutionRow) -> ExecutionSync:
         """Ask for a flush; what is said of the files, once they are in the store where the answer waits for that."""
@@ -268,7 +332,7 @@ class Tasks:
 
 
 async def _run_until(gone: asyncio.Event, call: Coroutine[Any, Any, CommandResult]) -> CommandResult | None:
-    """The result of a call, or None when the caller left first: the call is cancelled then, which ends the command."""
+    """The result of a call, or None when the caller left first: the call is cancelled then."""
     running, leaving = asyncio.create_task(call), asyncio.create_task(gone.wait())
     try:
         await asyncio.wait({running, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -277,6 +341,21 @@ async def _run_until(gone: asyncio.Event, call: Coroutine[Any, Any, CommandResul
     finally:
         await cancel_all([running, leaving], STOP_SECONDS)
     return None
+
+
+async def _stop(kernel: SandboxedKernel, row: ExecutionRow) -> CommandResult:
+    """How a command was that is not wanted any more; one that had no id has ended with its call."""
+    try:
+        return await kernel.guest.stop_command(row.id)
+    except GuestRefused:
+        return _stopped(row)
+
+
+def _stopped(row: ExecutionRow) -> CommandResult:
+    """A command of which nothing is known."""
+    return CommandResult(
+        row.id, "stopped", "", "", None, timed_out=False, duration_seconds=0.0, stdout_truncated=0, stderr_truncated=0
+    )
 
 
 def command_of(result: CommandResult, sync: ExecutionSync | None = None) -> Command:

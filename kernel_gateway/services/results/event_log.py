@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 import msgspec
@@ -31,6 +31,10 @@ class EventLog:
         self.last_sequence = self._base = base
         self.is_rebuilt = False
         """Whether events that followers may have had of an earlier process come once more, with the same numbers."""
+        self._again: dict[int, Event] = {}
+        """Events that followers have had of an earlier process and that nothing tells again, by their numbers."""
+        self._held: list[int] = []
+        """Numbers of events that are not durable yet: nothing from the first on is shown."""
         self._limit_bytes = limit_bytes
         self._dropped = base
         self._events: deque[tuple[Event, int]] = deque()
@@ -46,12 +50,43 @@ class EventLog:
         if not self._closed:
             self._add(event, data)
 
+    def hold(self, event: str, data: dict[str, Any]) -> int:
+        """Add an event that is shown once `show` is called with its number, which is the answer; 0 when it is closed.
+
+        It is one that does not come again by itself when a later process tells the same execution from its start.
+        """
+        if self._closed:
+            return 0
+        number = self.last_sequence + 1
+        self._held.append(number)
+        self._add(event, data)
+        return number
+
+    def show(self, number: int) -> None:
+        """That event is durable, or cannot be made so."""
+        self._held.remove(number)
+        self._wake()
+
+    def expect(self, events: Iterable[Event]) -> None:
+        """Events that an earlier process has shown: each comes again where its number is reached."""
+        self._again.update((each.sequence, each) for each in events)
+        self._add_expected()
+
     def append_late(self, data: dict[str, Any]) -> None:
         """Add what came after the end, until the log is over."""
         if not self._over:
             self._add("late", data)
 
     def _add(self, event: str, data: dict[str, Any]) -> None:
+        self._add_one(event, data)
+        self._add_expected()
+        self._wake()
+
+    def _add_expected(self) -> None:
+        while (each := self._again.pop(self.last_sequence + 1, None)) is not None:
+            self._add_one(each.event, each.data)
+
+    def _add_one(self, event: str, data: dict[str, Any]) -> None:
         self.last_sequence += 1
         size = EVENT_BYTES + len(msgspec.json.encode(data))
         self._events.append((Event(self.last_sequence, event, data), size))
@@ -59,7 +94,6 @@ class EventLog:
         while self.size_bytes > self._limit_bytes and len(self._events) > 1:
             self.size_bytes -= self._events.popleft()[1]
             self._dropped += 1
-        self._wake()
 
     def close(self) -> None:
         """No more events come but late ones; followers end when they have read the last."""
@@ -79,7 +113,7 @@ class EventLog:
         """
         position = self._find_position(after)
         while True:
-            while position < self.last_sequence:
+            while position < (self._held[0] - 1 if self._held else self.last_sequence):
                 if position < self._dropped:
                     missed = {"dropped_from": position + 1, "dropped_to": self._dropped}
                     position = self._dropped
@@ -94,7 +128,7 @@ class EventLog:
                 position = self._end - 1
                 yield Event(position, "truncated", missed)
                 continue
-            if self._over or (self._closed and not late):
+            if not self._held and (self._over or (self._closed and not late)):
                 return
             if self._changed is None:
                 self._changed = asyncio.Event()

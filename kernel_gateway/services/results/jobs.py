@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,10 +19,10 @@ from kernel_gateway.services.results.displays import targets, update_outcome
 from kernel_gateway.services.results.event_log import EventLog
 from kernel_gateway.services.results.kept_outputs import FullText
 from kernel_gateway.services.results.outcomes import closing_event, execution_of
-from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome, StoredUpdate
+from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome, StoredUpdate, ToldEvent
 from kernels.execution.contexts import RunContext
 from kernels.wire.client_request import ClientRequest
-from sandcell.models.executions import Execution, MemoryShortage
+from sandcell.models.executions import Event, Execution, MemoryShortage
 from sandcell.models.sync import ExecutionSync
 
 log = structlog.get_logger(__name__)
@@ -58,6 +58,11 @@ class Job:
         """That memory ran short while it ran."""
         self.taken_up = False
         """Whether it was running when the service ended, and its code has gone on since."""
+        self.catch_up: Callable[[], Awaitable[None]] | None = None
+        """What such a one waits for before it tells of anything new: all that its kernel has said meanwhile."""
+        self.told: tuple[ToldEvent, ...] = ()
+        self.keep_told: Callable[[Job], Awaitable[None]] | None = None
+        """Makes `told` durable."""
         self._code_ended = asyncio.Event()
         self.news: Callable[[ExecutionRow], None] | None = None
         """Called when it is stored, begins and has ended, for those who follow its session."""
@@ -170,19 +175,50 @@ class Job:
             async with asyncio.timeout(seconds):
                 await self._code_ended.wait()
 
-    def ignore_interrupt(self, why: str) -> None:
+    async def tell(self, event: str, data: dict[str, Any]) -> None:
+        """Add an event that is not of what the kernel says; who follows gets it once it is on record.
+
+        A later process that takes up the execution has it under the same number then. It does not come into what is
+        told again of an earlier process.
+        """
+        if self.catch_up is not None:
+            await self.catch_up()
+        number = self.log.hold(event, data)
+        if not number:
+            return
+        self.told = (*self.told, ToldEvent(number, event, data))
+        try:
+            if self.keep_told is not None:
+                await self.keep_told(self)
+        finally:
+            self.log.show(number)
+
+    def tell_again(self, told: Sequence[ToldEvent]) -> None:
+        """It was taken up from an earlier process, which had told these."""
+        self.told = tuple(told)
+        self.log.expect(Event(each.number, each.event, each.data) for each in told)
+        why = None
+        for each in told:
+            if each.event == "interrupt":
+                self.deaf, why = True, str(each.data.get("why"))
+            elif each.event == "memory":
+                self.memory = msgspec.convert(each.data, MemoryShortage)
+        if told:
+            self.row = replace(self.row, outcome=StoredOutcome(why=why, memory=self.memory))
+
+    async def ignore_interrupt(self, why: str) -> None:
         """Its code goes on although it was interrupted: callers that ask for it or follow it hear so."""
         self.deaf = True
         self.row = replace(self.row, outcome=StoredOutcome(why=why, memory=self.memory))
-        self.log.append("interrupt", {"effect": False, "why": why})
+        await self.tell("interrupt", {"effect": False, "why": why})
 
-    def note_memory(self, shortage: MemoryShortage) -> None:
+    async def note_memory(self, shortage: MemoryShortage) -> None:
         """Memory runs short while it runs: callers that ask for it or follow it hear so."""
         self.memory = shortage
         if self.has_ended:
             return
         self.row = replace(self.row, outcome=StoredOutcome(why=(self.row.outcome or NOTHING).why, memory=shortage))
-        self.log.append("memory", msgspec.to_builtins(shortage))
+        await self.tell("memory", msgspec.to_builtins(shortage))
 
     def end(self, row: ExecutionRow, sync: ExecutionSync) -> None:
         """The outcome is stored: wake those who wait, close the log."""

@@ -155,7 +155,7 @@ class SessionMemory:
         if job.row.runtime == PYTHON:
             shortage.largest = await _find_largest(kernel) or shortage.largest
         log.info("memory_short", session=self._session_id, level=shortage.level, held_bytes=shortage.held_bytes)
-        job.note_memory(shortage)
+        await job.note_memory(shortage)
         self._say_to_clients(f"[{shortage.detail}]\n")
 
     async def _interrupt(self, job: Job, kernel: SandboxedKernel, shortage: MemoryShortage) -> None:

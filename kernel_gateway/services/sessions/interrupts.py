@@ -43,5 +43,5 @@ async def _watch_interrupt(live: LiveSession, job: Job, grace: float) -> None:
                 await job.wait()
         return
     why = NO_EFFECT.format(grace=grace, timeout=job.row.timeout_seconds)
-    job.ignore_interrupt(why)
+    await job.ignore_interrupt(why)
     live.say(f"[{why}]\n")

@@ -293,7 +293,7 @@ class LiveSession:
         """Give a job its place in the queue; raises QueueFull, SessionTerminated."""
         self.require_live()
         self.require_room(queue_length)
-        job.news = self._note_job
+        job.news, job.keep_told = self._note_job, self.worker.keep_told
         self._queue.append(job)
         self.touch()
         self._wake.set()
@@ -315,7 +315,7 @@ class LiveSession:
 
     def readmit(self, job: Job) -> None:
         """A job that was queued before the service restarted, or was running: that one goes on before all others."""
-        job.news = self._note_job
+        job.news, job.keep_told = self._note_job, self.worker.keep_told
         if job.taken_up:
             self._queue.appendleft(job)
         else:

@@ -35,7 +35,7 @@ from kernel_gateway.services.sessions.provenance import find_changes, provenance
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage import executions, sessions
 from kernel_gateway.storage.database import Database
-from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
+from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome, UnderWay
 from kernels.errors import Death, KernelsError
 from kernels.execution.contexts import RunContext
 from kernels.execution.execution import CATCH_UP_SECONDS, Event, Outcome
@@ -256,6 +256,7 @@ class Worker:
             return await self.finish(job, "died", death_outcome("sandbox", why))
         if row.clear_context:  # its first event, as `_clear` has told it
             job.log.append("generation", {"generation": row.generation, "cause": "restart"})
+        job.catch_up = kernel.catch_up
         job.begin(row.generation, row.started or row.queued)
         return await self._execute(job, kernel)
 
@@ -325,7 +326,9 @@ class Worker:
         full_text = job.full_text = self._kept_outputs.full_text(self._live.id)
 
         def emit(event: Event) -> None:
-            if full_text.take(event) and event.kind not in {"started", "ended"}:
+            if event.kind == "generation":  # it is not of this execution's output, and does not come again with it
+                self._background.spawn(job.tell(event.kind, event.data), f"event of {job.row.id}")
+            elif full_text.take(event) and event.kind not in {"started", "ended"}:
                 job.log.append(event.kind, event.data)
 
         # `kernel.execute` keeps the timeout and says how the code ended. This is for a sandbox that says nothing.
@@ -382,6 +385,14 @@ class Worker:
             return None
         found = await self._kernelspecs.of_session(self._live.row.environment, self._live.sandbox.environment_digest)
         return next((each for each in found if each.name == runtime), None)
+
+    async def keep_told(self, job: Job) -> None:
+        """Write down what was told of a job besides what its kernel says; where that fails it is told all the same."""
+        under_way = UnderWay(told=job.told)
+        try:
+            await self._database.run(lambda connection: executions.set_under_way(connection, job.row.id, under_way))
+        except GatewayError as error:
+            log.error("event_not_stored", session=self._live.id, execution=job.row.id, error=error.code)
 
     async def _store(self, job: Job, row: ExecutionRow, *, count: bool) -> None:
         """Commit the outcome, trying until it works; those who wait get the error meanwhile."""

@@ -1,5 +1,8 @@
 """Shell commands, waited for or in the background, each with a deadline and bounded output.
 
+One that is begun under an id of its caller's is begun once, and kept for who asks for it again: its caller may have
+been killed, and the next process waits for it.
+
 A command ends when its shell has: output is then drained until the pipes close, or shortly after when something that
 the command left behind keeps them open.
 """
@@ -26,6 +29,11 @@ MAX_OUTPUT_BYTES = 2 * 1024 * 1024
 MAX_TIMEOUT_SECONDS = 8 * 3600.0
 KEPT_TASKS = 64
 KEPT_BYTES = 16 * 1024 * 1024
+KEPT_ANSWERS = 32
+"""Of commands under ids of their callers: more than can run at once."""
+KEPT_ANSWER_BYTES = 8 * 1024 * 1024
+MOST_IDS = 1_000
+"""Of commands that are not to be begun again."""
 GRACE_SECONDS = 2.0
 DRAIN_SECONDS = 0.25
 UNKILLABLE_SECONDS = 5.0
@@ -38,8 +46,8 @@ class Command:
     With `merge_output` one pipe takes both streams, so that what is in it is in the order it was written.
     """
 
-    def __init__(self, output_bytes: int, *, merge_output: bool = False) -> None:
-        self.id = new_id()
+    def __init__(self, output_bytes: int, *, merge_output: bool = False, command_id: str = "") -> None:
+        self.id = command_id or new_id()
         self._merge_output = merge_output
         self.status = "running"
         self.finished = asyncio.Event()
@@ -173,16 +181,30 @@ class Commands:
         self._reaper = reaper
         self._running: dict[str, Command] = {}
         self._tasks: dict[str, Command] = {}
+        self._answers: dict[str, Command] = {}
+        self._begun: dict[str, None] = {}
 
     def start(
-        self, line: str, *, timeout_seconds: float, output_bytes: int, background: bool, merge_output: bool = False
+        self,
+        line: str,
+        *,
+        timeout_seconds: float,
+        output_bytes: int,
+        background: bool,
+        merge_output: bool = False,
+        command_id: str = "",
     ) -> Command:
-        """Start a command; a background one can be looked up by its id from now on."""
+        """Start a command; a background one can be looked up by its id from now on.
+
+        One with an id of the caller's is begun once: asked for again it is the one that was begun.
+        """
         _check(line, timeout_seconds, output_bytes)
         self._forget()
+        if command_id in self._begun:
+            return self.find(command_id)
         if len(self._running) >= MAX_RUNNING:
             raise Refusal(429, "too_many_commands", f"{MAX_RUNNING} commands are running already")
-        command = Command(output_bytes, merge_output=merge_output)
+        command = Command(output_bytes, merge_output=merge_output, command_id=command_id)
         try:
             command.start(line, self._options, self._reaper, timeout_seconds)
         except OSError as error:
@@ -190,7 +212,26 @@ class Commands:
         self._running[command.id] = command
         if background:
             self._tasks[command.id] = command
+        elif command_id:
+            self._answers[command_id] = command
+            self.never_begin(command_id)
         return command
+
+    def never_begin(self, command_id: str) -> None:
+        """Nothing is begun under this id from now on."""
+        self._begun[command_id] = None
+        while len(self._begun) > MOST_IDS:
+            del self._begun[next(iter(self._begun))]
+
+    def find(self, command_id: str) -> Command:
+        """One that was begun under an id of its caller's."""
+        self._forget()
+        try:
+            return self._answers[command_id]
+        except KeyError:
+            raise Refusal(
+                410, "forgotten", "no such command was begun, or it ended long ago and was forgotten"
+            ) from None
 
     def task(self, task_id: str) -> Command:
         """A background command by its id."""
@@ -208,12 +249,16 @@ class Commands:
     def _forget(self) -> None:
         """Drop what has finished from the running, and the oldest results beyond the bounds."""
         self._running = {key: command for key, command in self._running.items() if not command.finished.is_set()}
-        finished = [key for key in self._tasks if key not in self._running]
-        kept = sum(self._tasks[key].kept_bytes for key in finished)
+        self._drop_oldest(self._tasks, KEPT_TASKS, KEPT_BYTES)
+        self._drop_oldest(self._answers, KEPT_ANSWERS, KEPT_ANSWER_BYTES)
+
+    def _drop_oldest(self, kept: dict[str, Command], most: int, most_bytes: int) -> None:
+        finished = [key for key in kept if key not in self._running]
+        held = sum(kept[key].kept_bytes for key in finished)
         for count, key in zip(range(len(finished), 0, -1), finished):
-            if count <= KEPT_TASKS and kept <= KEPT_BYTES:
+            if count <= most and held <= most_bytes:
                 break
-            kept -= self._tasks.pop(key).kept_bytes
+            held -= kept.pop(key).kept_bytes
 
 
 def new_id() -> str:

@@ -17,7 +17,8 @@ travel as the ZMTP frames they came as, in pieces when they are long.
 | NOTE | gateway | bytes that the next WELCOME repeats |
 | PIECE | relay | number, channel, flags; ZMTP frames |
 | GAP | relay | first and last number that were cut, and their bytes |
-| WORD | relay | number; JSON: `lost` (why no kernel is connected any more), or `deadline` (a run's id) with `stage` |
+| WORD | relay | number; JSON: `lost` (why no kernel is connected any more), `deadline` (a run's id) with `stage`, or
+`interrupted` (a run's id): somebody asked for that |
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ IOPUB = CHANNELS.index("iopub")
 PIECE_BYTES = 64 * 1024
 MOST_PIECE_BYTES = 128 * 1024
 """A message that is longer than the first travels in pieces, each of at most so many bytes as the second says."""
+TAKEN_EVERY = 16
+"""Requests after which the gateway hears which were taken; after one longer than a piece it hears at once."""
 MOST_FROM_GUEST = 1024 * 1024
 """A welcome is the longest: it has the note, in twice as many digits, and a thousand runs."""
 MOST_FROM_GATEWAY = 128 * 1024 * 1024

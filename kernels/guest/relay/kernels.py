@@ -1,4 +1,8 @@
-"""The relays of a sandbox: one for each kernel that a gateway has come for, as long as no other takes its place."""
+"""The relays of a sandbox: one for each kernel that a gateway has come for, until another takes its place.
+
+What a kernel has said that was replaced is kept as long as a gateway is not done with what ran in it: the outcome of
+that may not be durable yet.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ class KernelSource:
     """One generation of a kernel, as long as it lives."""
 
     def __init__(self, name: str, kernel: Kernel) -> None:
-        self.name, self.generation = name, kernel.generation
+        self.name, self.generation, self.key = name, kernel.generation, kernel.key
         self._kernel = kernel
 
     def alive(self) -> bool:
@@ -43,7 +47,8 @@ class Relays:
         self._options = options
         self._find = find
         self._relays: dict[str, Relay] = {}
-        self._runs = Runs()
+        self._former: dict[str, Relay] = {}
+        self._runs = Runs(self._drop_former)
 
     def accept(self) -> Connection:
         """The protocol of a gateway's connection."""
@@ -54,10 +59,13 @@ class Relays:
         kernel, relay = self._find(name), self._relays.get(name)
         if relay is not None and relay.source.generation == generation:
             return relay
+        former = self._former.get(name)
+        if former is not None and former.source.generation == generation:
+            return former
         if kernel is None or kernel.generation != generation or kernel.pid is None:
             raise Unavailable(f"no kernel {name} of generation {generation} is running")
         if relay is not None:
-            relay.close()
+            self._retire(relay)
         made = Relay(KernelSource(name, kernel), self._reach(kernel), self._runs, open_unnamed)
         self._relays[name] = made
         return made
@@ -67,6 +75,28 @@ class Relays:
         relay = self._relays.get(name)
         if relay is not None:
             relay.source.generation = generation
+
+    def _retire(self, relay: Relay) -> None:
+        name = relay.source.name
+        if name in self._former:
+            self._former.pop(name).close()
+        if self._runs.remembers(name, relay.source.generation):
+            relay.retire()
+            self._former[name] = relay
+        else:
+            relay.close()
+
+    def _drop_former(self) -> None:
+        for name, each in tuple(self._former.items()):
+            if not self._runs.remembers(name, each.source.generation):
+                self._former.pop(name).close()
+
+    def find(self, name: str) -> Relay | None:
+        """The relay of a kernel that lives; None where no gateway has come for it."""
+        kernel, relay = self._find(name), self._relays.get(name)
+        if kernel is None or relay is None or relay.source.generation != kernel.generation:
+            return None
+        return relay
 
     def _reach(self, kernel: Kernel) -> Reach:
         directory, prefix = kernel.sockets()

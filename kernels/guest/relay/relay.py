@@ -23,7 +23,7 @@ RUNNING_SECONDS = 0.005
 it is woken once."""
 ENDING_SECONDS = 0.001
 """How long the reply to code waits for what is published next, which mostly says that the kernel is idle."""
-_SHELL = CHANNELS.index("shell")
+_SHELL, _CONTROL = CHANNELS.index("shell"), CHANNELS.index("control")
 
 
 class Source(Protocol):
@@ -31,6 +31,7 @@ class Source(Protocol):
 
     name: str
     generation: int
+    key: str
 
     def alive(self) -> bool: ...
     def interrupt(self) -> object: ...
@@ -95,7 +96,7 @@ class Relay:
             return
         self.taken = number
         if described:
-            run = Run(described, self.source.name, self.source.generation)
+            run = Run(described, self.source.name, self.source.generation, self.source.key)
             if not self.runs.add(run):
                 return
             if run.seconds > 0:
@@ -107,6 +108,18 @@ class Relay:
                     say=lambda run_id, stage: self._say({"deadline": run_id, "stage": stage}),
                 )
         self._channels.send(channel, data)
+
+    def note_interrupt(self, why: str) -> None:
+        """The gateway is about to interrupt the kernel: that it did, and why, is kept with what the kernel says."""
+        for run in self.runs.of(self.source.name, self.source.generation):
+            if why not in run.noted:
+                run.noted.add(why)
+                self._say({"deadline": run.id, "stage": "interrupt"} if why == "deadline" else {"interrupted": run.id})
+
+    def interrupt(self, why: str, message: bytes) -> None:
+        """Interrupt a kernel that takes a message for that, past all requests that wait for it on other channels."""
+        self.note_interrupt(why)
+        self._channels.send(_CONTROL, message)
 
     def is_full(self, channel: int) -> bool:
         """Whether the kernel is so far behind with its requests that the gateway has to wait."""
@@ -131,8 +144,18 @@ class Relay:
             self._paused = None
             self._channels.resume()
 
+    def retire(self) -> None:
+        """Its kernel is replaced by another: what it said stays for a gateway that comes for it."""
+        self._stop()
+        if not self.lost:
+            self._on_lost("the kernel was replaced")
+
     def close(self) -> None:
-        """Its kernel is replaced by another."""
+        """Nobody comes for what its kernel said any more."""
+        self._stop()
+        self.store.close()
+
+    def _stop(self) -> None:
         for run in self.runs.of(self.source.name, self.source.generation):
             run.end()
         if self.listener is not None:
@@ -140,7 +163,6 @@ class Relay:
         if self._paused is not None:
             self._paused.cancel()
         self._channels.close()
-        self.store.close()
 
     def _ask_on(self) -> None:
         if self.listener is not None:

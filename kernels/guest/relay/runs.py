@@ -18,15 +18,17 @@ _MOST_HEADER_BYTES = 16 * 1024
 class Run:
     """One of them; in JSON it is `{id, msg_id, session, seconds, grace_seconds}`."""
 
-    def __init__(self, described: bytes, kernel: str, generation: int) -> None:
+    def __init__(self, described: bytes, kernel: str, generation: int, key: str = "") -> None:
         """Raises ValueError."""
         fields = json.loads(described)
         if not isinstance(fields, dict):
             raise ValueError("a run is an object")
         self.id, self.msg_id, self.session = (str(fields.get(name, "")) for name in ("id", "msg_id", "session"))
         self.seconds, self.grace_seconds = float(fields.get("seconds", 0)), float(fields.get("grace_seconds", 0))
-        self.kernel, self.generation = kernel, generation
+        self.kernel, self.generation, self.key = kernel, generation, key
         self.ended = False
+        self.noted: set[str] = set()
+        """Why its kernel was interrupted, of what is on record."""
         self.timer: asyncio.TimerHandle | None = None
 
     def describe(self) -> dict[str, object]:
@@ -37,6 +39,7 @@ class Run:
             "session": self.session,
             "kernel": self.kernel,
             "generation": self.generation,
+            "key": self.key,
         }
 
     def end(self) -> None:
@@ -50,7 +53,9 @@ class Run:
 class Runs:
     """Those of all kernels of the sandbox."""
 
-    def __init__(self) -> None:
+    def __init__(self, forgotten: Callable[[], None] = lambda: None) -> None:
+        """`forgotten` is called when a gateway is done with one."""
+        self._forgotten = forgotten
         self._runs: OrderedDict[str, Run] = OrderedDict()
 
     def add(self, run: Run) -> bool:
@@ -67,6 +72,11 @@ class Runs:
         run = self._runs.pop(run_id, None)
         if run is not None:
             run.end()
+            self._forgotten()
+
+    def remembers(self, kernel: str, generation: int) -> bool:
+        """Whether a gateway is not done yet with something that ran in that kernel."""
+        return any((each.kernel, each.generation) == (kernel, generation) for each in self._runs.values())
 
     def of(self, kernel: str, generation: int) -> list[Run]:
         """Those of one kernel that have not ended."""

@@ -12,8 +12,6 @@ from .frames import FrameDecoder, ProtocolError
 from .relay import BEHIND_BYTES, FindRelay, Relay
 
 HIGH_WATER_BYTES = 512 * 1024
-TAKEN_EVERY = 16
-"""Requests after which the gateway hears which were taken; after a long one it hears at once."""
 MOST_HELD_BYTES = 16 * 1024
 """Of frames that wait for what follows them."""
 
@@ -131,7 +129,7 @@ class Connection(asyncio.Protocol):
         elif kind == frames.SEND:
             number, channel, run, data = frames.split_send(body)
             relay.request(number, channel, run, data)
-            if number % TAKEN_EVERY == 0 or len(body) > frames.PIECE_BYTES:
+            if number % frames.TAKEN_EVERY == 0 or len(body) > frames.PIECE_BYTES:
                 self._write(frames.encode(frames.TAKEN, frames.NUMBER.pack(relay.taken)))
             if relay.is_full(channel) and self._transport is not None:
                 self._transport.pause_reading()

@@ -33,6 +33,33 @@ class CommandsHandler(Handler):
             self.command.end("stopped")
 
 
+class KeptCommandHandler(Handler):
+    """PUT /v1/commands/{id} {command, timeout_seconds, output_bytes, merge_output}: run it once and wait for its end.
+
+    Who hangs up ends nothing; who asks for the same id again waits for the same command, or hears how it ended.
+    DELETE: stop it and say how it was; one that was not begun never is.
+    """
+
+    async def put(self, command_id: str) -> None:
+        command = await self.control.start_command(
+            self.field("command", str),
+            timeout_seconds=self.field("timeout_seconds", float, int),
+            output_bytes=self.field("output_bytes", int),
+            background=False,
+            merge_output=self.field("merge_output", bool),
+            command_id=command_id,
+        )
+        await command.finished.wait()
+        self.answer(command.report())
+
+    async def delete(self, command_id: str) -> None:
+        self.control.commands.never_begin(command_id)
+        command = self.control.commands.find(command_id)
+        command.end("stopped")
+        await command.finished.wait()
+        self.answer(command.report())
+
+
 class TaskHandler(Handler):
     """GET /v1/tasks/{id}: how a task is. DELETE: stop it and say how it was."""
 

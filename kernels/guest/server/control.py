@@ -75,6 +75,19 @@ class Control:
     def _find_kernel(self, name: str) -> Kernel | None:
         return {"python": self.kernel, "deno": self.deno, **self.declared}.get(name)
 
+    def note_interrupt(self, name: str, why: str) -> None:
+        """Before a kernel is interrupted: who comes for what it says next reads of it, and why it was."""
+        relay = None if self._relays is None else self._relays.find(name)
+        if relay is not None:
+            relay.note_interrupt(why)
+
+    def interrupt_by_message(self, name: str, why: str, message: bytes) -> None:
+        """The same of a kernel that is interrupted by a message, which it is sent."""
+        relay = None if self._relays is None else self._relays.find(name)
+        if relay is None:
+            raise Refusal(409, "no_kernel", "no gateway has come for such a kernel")
+        relay.interrupt(why, message)
+
     def story(self) -> list[Event]:
         """What a new follower must know of the kernels."""
         return [event for each in (self.kernel, *self._seconds()) for event in each.story()]
@@ -144,9 +157,11 @@ class Control:
         """As for JavaScript's."""
         await _kill(self._running(name))
 
-    def interrupt_declared(self, name: str) -> None:
+    def interrupt_declared(self, name: str, why: str) -> None:
         """SIGINT to it and what it started."""
-        self._running(name).interrupt()
+        kernel = self._running(name)
+        self.note_interrupt(name, why)
+        kernel.interrupt()
 
     def _running(self, name: str) -> DeclaredKernel:
         found = self.declared.get(name)
@@ -203,7 +218,14 @@ class Control:
             await asyncio.sleep(0.02)
 
     async def start_command(
-        self, line: str, *, timeout_seconds: float, output_bytes: int, background: bool, merge_output: bool
+        self,
+        line: str,
+        *,
+        timeout_seconds: float,
+        output_bytes: int,
+        background: bool,
+        merge_output: bool,
+        command_id: str = "",
     ) -> Command:
         """Start a command. When no process fits, those go first that ended commands and cells have left behind."""
         return await self._make_room_for(
@@ -213,6 +235,7 @@ class Control:
                 output_bytes=output_bytes,
                 background=background,
                 merge_output=merge_output,
+                command_id=command_id,
             )
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from base64 import b64decode
 
 from tornado.iostream import StreamClosedError
 
@@ -54,7 +55,7 @@ class DenoHandler(Handler):
 
 
 class DeclaredHandler(Handler):
-    """POST /v1/declared/start {kernel, command, variables, by_message}, .../interrupt and .../kill {kernel}."""
+    """POST /v1/declared/start {kernel, command, variables, by_message}, .../interrupt {kernel, why}, .../kill."""
 
     async def post(self, action: str) -> None:
         name, answer = self.field("kernel", str), {}
@@ -67,12 +68,12 @@ class DeclaredHandler(Handler):
         elif action == "kill":
             await self.control.kill_declared(name)
         else:
-            self.control.interrupt_declared(name)
+            self.control.interrupt_declared(name, _read_why(self))
         self.answer(answer)
 
 
 class SignalHandler(Handler):
-    """POST /v1/kernel/interrupt, .../kill, and .../guard {held_bytes, limit_bytes, until_ms}: memory runs out.
+    """POST /v1/kernel/interrupt {why}, .../kill, and .../guard {held_bytes, limit_bytes, until_ms}: memory runs out.
 
     After `until_ms`, of Unix time, the code that it was for may have ended: nothing is done.
     """
@@ -82,10 +83,25 @@ class SignalHandler(Handler):
         if action == "guard":
             late = time.time() * 1000 > self.field("until_ms", int)
             done = late or kernel.guard_memory(self.field("held_bytes", int), self.field("limit_bytes", int))
+        elif action == "interrupt":
+            self.control.note_interrupt("python", _read_why(self))
+            done = kernel.interrupt()
         else:
-            done = kernel.interrupt() if action == "interrupt" else kernel.kill()
+            done = kernel.kill()
         if not done:
             raise Refusal(409, "no_kernel", "no kernel is running")
+        self.answer({})
+
+
+class MessageHandler(Handler):
+    """POST /v1/relay/interrupt {kernel, why, message}: interrupt a kernel by a message of its protocol, in base64."""
+
+    def post(self) -> None:
+        try:
+            message = b64decode(self.field("message", str), validate=True)
+        except ValueError:
+            raise Refusal(400, "invalid_request", "message is not base64") from None
+        self.control.interrupt_by_message(self.field("kernel", str), _read_why(self), message)
         self.answer({})
 
 
@@ -114,6 +130,11 @@ class EventsHandler(Handler):
             self.break_off()
         else:
             waiting.put_nowait(event)
+
+
+def _read_why(handler: Handler) -> str:
+    """Why a kernel is interrupted: at the deadline of what it runs, else on request."""
+    return "deadline" if handler.field("why", str, type(None)) == "deadline" else "request"
 
 
 async def _next(waiting: asyncio.Queue[Event]) -> Event:

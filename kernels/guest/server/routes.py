@@ -5,7 +5,7 @@ from __future__ import annotations
 from tornado.web import Application
 
 from ..refusal import Refusal
-from .command_routes import CommandsHandler, TaskHandler
+from .command_routes import CommandsHandler, KeptCommandHandler, TaskHandler
 from .control import Control
 from .file_routes import BatchHandler, ContentHandler, FilesHandler, PlacesHandler, RemovalHandler, StatHandler
 from .handler import Handler, UnknownHandler
@@ -13,6 +13,7 @@ from .kernel_routes import (
     DeclaredHandler,
     DenoHandler,
     EventsHandler,
+    MessageHandler,
     RenumberHandler,
     SignalHandler,
     StartHandler,
@@ -45,7 +46,9 @@ def make_application(control: Control) -> Application:
             (r"/v1/kernel/(interrupt|kill|guard)", SignalHandler, shared),
             (r"/v1/deno/(start|kill)", DenoHandler, shared),
             (r"/v1/declared/(start|interrupt|kill)", DeclaredHandler, shared),
+            (r"/v1/relay/interrupt", MessageHandler, shared),
             (r"/v1/commands", CommandsHandler, shared),
+            (r"/v1/commands/([0-9a-f-]{36})", KeptCommandHandler, shared),
             (r"/v1/packages", PackagesHandler, shared),
             (r"/v1/tasks/([0-9a-f-]{36})", TaskHandler, shared),
             (r"/v1/programs", ProgramsHandler, shared),

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.integration.kernel_gateway.faces.jupyter.wire import reply_of, result_of, text_of, wire
@@ -99,6 +102,52 @@ def test_executions_go_on_over_a_kill_of_the_service(service: RunningService) ->
             assert not [cell for cell in cells if "restarted" in "".join(cell["source"])]
 
 
+STUBBORN = """
+import signal, time
+print("begun", flush=True)
+try:
+    time.sleep(1000)
+except KeyboardInterrupt:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    open("stopping", "w").close()
+    time.sleep(1)
+    open("stopped", "w").close()
+    raise
+"""
+
+
+def ask_in_vain(rest: Rest, address: str, **body: Any) -> None:
+    with suppress(httpx.HTTPError):
+        rest.http.post(address, json=body)
+
+
+def test_code_that_was_told_to_stop_just_before_a_kill_ends_as_what_it_was_told_for(service: RunningService) -> None:
+    with Rest(service) as rest:
+        sessions = {name: rest.session() for name in ("interrupted", "timeout")}
+        stuck = sessions["interrupted"].submit(STUBBORN)
+        late = sessions["timeout"].submit(STUBBORN, timeout_seconds=4)
+        begun(sessions["interrupted"], stuck)
+        files = {
+            name: service.data_dir / "sandboxes" / each.id / "storage" / "workspace" for name, each in sessions.items()
+        }
+        eventually((files["timeout"] / "stopping").exists)
+        address = f"{sessions['interrupted'].path}/executions/{stuck['id']}/interrupt"
+        asking = threading.Thread(target=ask_in_vain, args=(rest, address))
+        asking.start()
+        eventually((files["interrupted"] / "stopping").exists)
+        service.kill()
+        asking.join()
+    for each in files.values():
+        eventually((each / "stopped").exists)
+    service.start()
+    with Rest(service) as rest:
+        for status, execution in (("interrupted", stuck), ("timeout", late)):
+            session = again(rest, sessions[status])
+            outcome = session.outcome(execution["id"])
+            assert (outcome["status"], outcome["stdout"]) == (status, "begun\n")
+            session.works()
+
+
 def test_a_kernel_that_died_while_no_service_was_there_ends_its_execution_with_what_it_showed(
     service: RunningService,
 ) -> None:
@@ -149,6 +198,60 @@ def test_what_memory_does_not_hold_is_kept_on_the_sandboxs_disk(make_service: Ma
         session.works()
 
 
+COMMAND = """
+echo begun {name} >> ran
+for i in $(seq 20); do echo line $i; echo error $i >&2; sleep 0.2; done
+echo ended {name} >> ran; exit 3
+"""
+
+
+def cell_of(session: LiveSession, text: str) -> Any:
+    """The cell of the notebook with this text in its source; None while there is none."""
+    cells = session.rest.get(f"{session.path}/notebook")["cells"]
+    return next((each for each in cells if text in "".join(each["source"]) and each["cell_type"] == "code"), None)
+
+
+@pytest.mark.parametrize("end", ["kill", "stop"])
+def test_commands_that_a_caller_waited_for_go_on_over_an_end_of_the_service(
+    make_service: MakeService, end: str
+) -> None:
+    service = make_service(drain_seconds=0.5, keep_sessions_on_shutdown=True)
+    with Rest(service) as rest:
+        session = rest.session()
+        asked = (
+            {"command": COMMAND.format(name="waits")},
+            {"command": COMMAND.format(name="merged"), "merge_output": True},
+            {"command": "echo begun unwanted >> ran; sleep 1000; echo ended unwanted >> ran", "stop_when_gone": True},
+        )
+        asking = [
+            threading.Thread(target=ask_in_vain, args=(rest, f"{session.path}/commands"), kwargs=each) for each in asked
+        ]
+        for each in asking:
+            each.start()
+        workspace = service.data_dir / "sandboxes" / session.id / "storage" / "workspace"
+        eventually(lambda: (workspace / "ran").exists() and (workspace / "ran").read_text().count("begun") == 3)
+        getattr(service, end)()
+        for each in asking:
+            each.join()
+    service.start()
+    with Rest(service) as rest:
+        session = again(rest, session)
+        eventually(lambda: all(cell_of(session, each) for each in ("ended waits", "ended merged", "ended unwanted")))
+        texts = {
+            output["name"]: "".join(output["text"])
+            for output in cell_of(session, "ended waits")["outputs"]
+            if output["output_type"] == "stream"
+        }
+        assert texts["stdout"] == "".join(f"line {i}\n" for i in range(1, 21)), "all of it, from before the end too"
+        assert texts["stderr"].startswith("".join(f"error {i}\n" for i in range(1, 21)))
+        merged = "".join(cell_of(session, "ended merged")["outputs"][0]["text"])
+        assert merged == "".join(f"line {i}\nerror {i}\n" for i in range(1, 21))
+        ran = session.run("print(sorted(open('ran').read().splitlines()))")["stdout"]
+        assert [ran.count(each) for each in ("begun waits", "ended waits", "begun merged", "ended merged")] == [1] * 4
+        assert "ended unwanted" not in ran, "its caller had asked that it be stopped then"
+        session.works()
+
+
 def test_events_of_code_that_got_a_blank_kernel_have_the_same_ids(service: RunningService) -> None:
     with Rest(service) as rest:
         session = rest.session()
@@ -162,6 +265,39 @@ def test_events_of_code_that_got_a_blank_kernel_have_the_same_ids(service: Runni
         assert events[: len(seen)] == seen
         assert [kind for _, kind, _ in seen[:3]] == ["generation", "started", "stream"]
         assert [number for number, _, _ in events] == list(range(1, len(events) + 1))
+
+
+DEAF = """
+import time
+for i in range(50):
+    try:
+        print(i, flush=True)
+        time.sleep(0.2)
+    except KeyboardInterrupt:
+        pass
+"""
+
+
+def test_events_after_one_that_is_not_of_the_output_have_the_same_ids(make_service: MakeService) -> None:
+    service = make_service(interrupt_grace_seconds=1)
+    with Rest(service) as rest:
+        session = rest.session()
+        running = session.submit(DEAF)
+        begun(session, running)
+        rest.post(f"{session.path}/executions/{running['id']}/interrupt")
+        told = next(number for number, kind, _ in follow(session, running, 0) if kind == "interrupt")
+        seen = list(follow(session, running, 0, most=told + 3))
+    service.kill()
+    service.start()
+    with Rest(service) as rest:
+        session = again(rest, session)
+        assert "no effect" in rest.get(f"{session.path}/executions/{running['id']}")["why"]
+        rest_of_it = list(follow(session, running, seen[-1][0]))
+        events = list(follow(session, running, 0))
+        assert events == seen + rest_of_it
+        assert [number for number, _, _ in events] == list(range(1, len(events) + 1))
+        assert [kind for _, kind, _ in events].count("interrupt") == 1
+        assert session.outcome(running["id"])["status"] == "ok"
 
 
 def test_an_attached_client_comes_back_to_its_cell_after_a_kill(service: RunningService) -> None:

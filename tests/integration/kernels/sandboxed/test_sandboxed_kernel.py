@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,8 +44,8 @@ class Stage:
     def gone(self) -> list[Death]:
         return [each.death for each in self.happened if isinstance(each, SandboxLost)]
 
-    async def run(self, code: str, timeout_seconds: float = 120) -> Outcome:
-        return await self.kernel.execute(code, timeout_seconds=timeout_seconds, emit=self.events.append)
+    async def run(self, code: str, timeout_seconds: float = 120, **how: Any) -> Outcome:
+        return await self.kernel.execute(code, timeout_seconds=timeout_seconds, emit=self.events.append, **how)
 
     async def text(self, code: str) -> str:
         outcome = await self.run(code)
@@ -313,6 +314,35 @@ def test_a_busy_sandbox_is_taken_up_while_it_is_busy(on_stage: Callable[[Test], 
             stage.kernel = await stage.launcher.adopt(stage.kernel.info)
         await stage.kernel.interrupt()
         assert await stage.text("y > 0") == "True"
+
+    on_stage(test)
+
+
+@pytest.mark.parametrize("end", ["deadline", "death"])
+def test_what_a_replaced_kernel_said_is_there_for_who_takes_up_the_sandbox_before_it_was_stored(
+    on_stage: Callable[[Test], None], end: str
+) -> None:
+    """The process ends when the next kernel is there, and has not written down how the code ended."""
+    deaf = "while True:\n  try: time.sleep(100)\n  except KeyboardInterrupt: pass"
+
+    async def test(stage: Stage) -> None:
+        code = f"import os, time\nprint('shown', flush=True)\n{deaf if end == 'deadline' else 'os._exit(7)'}"
+        seconds = 2.0 if end == "deadline" else 120.0
+        told = await stage.run(code, seconds, execution_id="one")
+        await eventually(lambda: stage.kernel.generation == 2 and stage.kernel.hub is not None)
+        await stage.kernel.aclose()
+        stage.kernel = await stage.launcher.adopt(stage.kernel.info, heard={})
+        assert stage.kernel.find_taken("one") is not None
+        again = await stage.run("raise RuntimeError('not sent again')", seconds, execution_id="one", elapsed_seconds=50)
+        assert (again.status, again.stdout) == (told.status, "shown\n")
+        assert again.death is not None
+        if end == "deadline":
+            assert (again.status, again.death) == ("timeout", told.death)
+        stage.kernel.settle(again, "one")
+        assert await stage.text("6 * 7") == "42"
+        await stage.kernel.aclose()
+        stage.kernel = await stage.launcher.adopt(stage.kernel.info)
+        assert stage.kernel.find_taken("one") is None
 
     on_stage(test)
 

@@ -27,7 +27,7 @@ from tests.integration.kernels.execution.running_kernel import RunningKernel
 class Source:
     """The kernel as the relay sees it."""
 
-    name, generation = "python", 1
+    name, generation, key = "python", 1, ""
 
     def __init__(self, kernel: RunningKernel) -> None:
         self._kernel = kernel

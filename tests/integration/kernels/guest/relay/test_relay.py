@@ -6,9 +6,11 @@ import asyncio
 import signal
 from collections.abc import Callable
 
+import pytest
+
 from kernels.execution.execution import OutputCaps
 from kernels.guest.relay.channels import UNREAD_BYTES
-from tests.integration.kernels.guest.relay.conftest import Guest, OverTls, Scenario
+from tests.integration.kernels.guest.relay.conftest import Guest, Scenario
 
 OnGuest = Callable[[Scenario], None]
 COUNT = "import time\nfor i in range(12):\n    print(i, flush=True)\n    time.sleep(0.1)"
@@ -115,6 +117,47 @@ while True:
     on_guest(scenario)
 
 
+@pytest.mark.parametrize(("why", "status"), [("request", "interrupted"), ("deadline", "timeout")])
+def test_why_code_was_interrupted_is_known_to_the_next_gateway(on_guest: OnGuest, why: str, status: str) -> None:
+    async def scenario(guest: Guest) -> None:
+        hub = await guest.come()
+        code = "import time\nprint('begun', flush=True)\ntime.sleep(1000)"
+        running = asyncio.create_task(guest.run(hub, code, "one"))
+        await until(lambda: bool(guest.events))
+        guest.relay.note_interrupt(why)
+        await guest.leave(running)  # killed when it had said so, and before the signal took effect
+        await guest.kernel.interrupt()
+        await until(lambda: not guest.relay.runs.of("python", 1))
+        hub = await guest.come(0)
+        outcome = await guest.run(hub, "", "one", elapsed=1)
+        assert (outcome.status, outcome.stdout) == (status, "begun\n")
+        hub.settle(outcome.heard, "one")
+        assert (await guest.run(hub, "1 / 0", "two")).status == "error", "it concerned that one alone"
+
+    on_guest(scenario)
+
+
+def test_a_message_that_interrupts_does_not_wait_behind_requests_that_the_kernel_has_not_read(
+    on_guest: OnGuest,
+) -> None:
+    async def scenario(guest: Guest) -> None:
+        async def carry(message: bytes) -> None:
+            guest.relay.interrupt("request", message)
+
+        hub = await guest.come()
+        code = "import time\nprint('begun', flush=True)\ntime.sleep(1000)"
+        running = asyncio.create_task(guest.run(hub, code, "one"))
+        await until(lambda: bool(guest.events))
+        for _ in range(2_000):  # ZMQ itself reads a thousand for the kernel
+            hub.send("shell", "comm_msg", {"comm_id": "none", "data": {"text": "x" * 12_000}})
+        await until(lambda: guest.relay.is_full(0))
+        reply = await hub.request("control", "interrupt_request", {}, deadline_seconds=PATIENCE_SECONDS, carry=carry)
+        assert reply.msg_type == "interrupt_reply"
+        assert (await running).status == "interrupted"
+
+    on_guest(scenario)
+
+
 def test_more_than_is_kept_is_cut_in_the_middle_and_said(on_guest: OnGuest) -> None:
     async def scenario(guest: Guest) -> None:
         guest.relay.store._disk_bytes = guest.relay.store._memory_bytes = 1_500_000
@@ -190,8 +233,7 @@ def test_what_a_kernel_does_not_read_waits_with_the_gateway(on_guest: OnGuest) -
             transport = guest.relay._channels._channels[0]._transport
             assert transport is not None
             assert transport.get_write_buffer_size() < UNREAD_BYTES + 1_000_000
-            if not isinstance(guest.connection, OverTls):  # whose transport counts less than waits
-                assert hub.unsent_bytes("shell") > 10_000_000
+            assert hub.unsent_bytes("shell") > 10_000_000
         finally:
             guest.kernel.process.send_signal(signal.SIGCONT)
         assert (await guest.run(hub, "print('read')", "one")).stdout == "read\n"

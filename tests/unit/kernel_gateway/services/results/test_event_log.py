@@ -112,3 +112,42 @@ async def come_back_with_a_number_that_is_never_reached() -> None:
 
 def test_a_follower_ahead_of_a_log_that_was_built_again_hears_how_it_ended() -> None:
     asyncio.run(come_back_with_a_number_that_is_never_reached())
+
+
+async def hold_back() -> None:
+    log = filled(1)
+    shown: list[int] = []
+
+    async def read_along() -> None:
+        async for event in log.follow(0):
+            shown.append(event.sequence)
+
+    reading = asyncio.create_task(read_along())
+    number = log.hold("memory", {"level": "warning"})
+    log.append("stream", {"text": "more"})
+    log.append("ended", {})
+    log.close()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert (shown, reading.done()) == ([1], False), "nothing is shown that may have another number after a restart"
+    log.show(number)
+    await reading
+    assert shown == [1, 2, 3, 4]
+    assert log.hold("memory", {}) == 0, "it is closed"
+
+
+def test_an_event_that_is_not_durable_holds_back_all_that_follow_it() -> None:
+    asyncio.run(hold_back())
+
+
+def test_events_that_an_earlier_process_has_shown_come_again_under_their_numbers() -> None:
+    log = EventLog(1_000_000)
+    log.expect([Event(each, "memory", {"n": each}) for each in (3, 4, 6)])
+    for text in "abc":
+        log.append("stream", {"text": text})
+    log.append("ended", {})
+    log.close()
+    events = asyncio.run(read(log))
+    assert [(each.sequence, each.event) for each in events] == [
+        (1, "stream"), (2, "stream"), (3, "memory"), (4, "memory"), (5, "stream"), (6, "memory"), (7, "ended"),
+    ]  # fmt: skip

@@ -29,9 +29,13 @@ class SlowGuest:
         self.answered = True
 
 
+async def _do_nothing(_shortage: object) -> None:
+    """What is said of the shortage is no matter here."""
+
+
 def job_of(number: int) -> Job:
     row = SimpleNamespace(id=str(number), runtime="python")
-    return cast("Job", SimpleNamespace(row=row, memory=None, note_memory=lambda _shortage: None))
+    return cast("Job", SimpleNamespace(row=row, memory=None, note_memory=_do_nothing))
 
 
 def test_the_end_of_another_execution_cancels_nothing() -> None:

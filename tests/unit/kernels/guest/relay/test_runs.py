@@ -73,13 +73,14 @@ def test_the_longest_welcome_fits_into_a_frame() -> None:
     taken = Runs()
     for _ in range(runs.MOST_RUNS):
         named = {"id": str(uuid.uuid4()), "msg_id": str(uuid.uuid4()), "session": str(uuid.uuid4())}
-        taken.add(Run(json.dumps(named).encode(), "a-name-of-thirty-two-characters-", 100_000))
+        taken.add(Run(json.dumps(named).encode(), "a-name-of-thirty-two-characters-", 100_000, "f" * 64))
     assert 2 * frames.MOST_NOTE + len(json.dumps(taken.describe())) + 1000 < frames.MOST_FROM_GUEST
 
 
 @pytest.mark.parametrize(("heeds", "signals"), [(True, ["interrupt"]), (False, [])])
 def test_only_a_kernel_that_heeds_signals_is_interrupted_by_one(heeds: bool, signals: list[str]) -> None:
     sent: list[str] = []
-    kernel = SimpleNamespace(generation=1, pid=1, heeds_signals=heeds, interrupt=lambda: sent.append("interrupt"))
+    kernel = SimpleNamespace(generation=1, pid=1, key="", heeds_signals=heeds)
+    kernel.interrupt = lambda: sent.append("interrupt")
     KernelSource("declared", cast("Any", kernel)).interrupt()
     assert sent == signals
