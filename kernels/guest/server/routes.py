@@ -11,6 +11,7 @@ from .file_routes import BatchHandler, ContentHandler, FilesHandler, PlacesHandl
 from .handler import Handler, UnknownHandler
 from .kernel_routes import DeclaredHandler, DenoHandler, EventsHandler, SignalHandler, StartHandler, StatusHandler
 from .program_routes import ProgramHandler, ProgramsHandler
+from .usage_routes import UsageHandler
 from .watch_routes import WatchHandler
 
 
@@ -31,6 +32,7 @@ def make_application(control: Control) -> Application:
     return Application(
         [
             (r"/v1/status", StatusHandler, shared),
+            (r"/v1/usage", UsageHandler, shared),
             (r"/v1/events", EventsHandler, shared),
             (r"/v1/kernel/start", StartHandler, shared),
             (r"/v1/kernel/(interrupt|kill|guard)", SignalHandler, shared),
