@@ -16,7 +16,7 @@ SHARED = --progress --numprocesses $(WORKERS) --dist loadscope
 # Which cases of large matrices `make test` draws (tests/sampling.py): the same for the same commit.
 SEED ?= $(or $(shell git rev-parse --short HEAD 2>/dev/null),0)
 
-.PHONY: run demo test retest coverage escape test-data test-long check docs console format bench image
+.PHONY: run demo test retest coverage escape test-data test-long kubernetes-trial check docs console format bench image
 
 run: ## install what is missing and start the service in the foreground
 	@scripts/install service
@@ -58,6 +58,11 @@ test-long: ## the soaks and full-size runs, and every case of the matrices of wh
 	@$(SUDO) $(SANDCELL) environments build python
 	@$(SUDO) $(SANDCELL) environments build data
 	$(SUDO) .venv/bin/python -m pytest --progress -m "long or sample"
+
+kubernetes-trial: ## sessions in pods of a cluster that it starts and ends, a node lost; SANDCELL_KUBERNETES names the cluster's scripts
+	@scripts/install kubernetes
+	@$(SUDO) $(SANDCELL) environments build python
+	$(SUDO) .venv/bin/python -m tests.kubernetes_trial
 
 check: ## format, lint, types, import contracts, declared packages, the tables of the docs, the docs site
 	@scripts/install dev

@@ -164,6 +164,15 @@ class Settings:
     runtime: str = setting(
         "runc", "runtime of environments that name none: runc, crun, runsc, or another installed one"
     )
+    kubernetes_config: str = setting(
+        "",
+        "kubeconfig of the cluster that the runtime kubernetes makes pods in; empty: the one that the service runs in",
+    )
+    kubernetes_namespace: str = setting("sandcell", "namespace of these pods; several services may share one")
+    kubernetes_registry: str = setting("sandcell.local", "what the names of images begin with in that cluster")
+    kubernetes_classes: str = setting(
+        "", "RuntimeClass of pods by image, python=gvisor; images without one get the cluster's default", lines=True
+    )
     environments_file: str = setting(
         "", "TOML file of environments; empty: environments.toml under data_dir, if it is there"
     )

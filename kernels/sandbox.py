@@ -21,6 +21,19 @@ import msgspec
 from kernels.environment import Environment
 
 
+class KubernetesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where pods are made, for the runtime `kubernetes`.
+
+    `config` is a kubeconfig's path, empty inside the cluster. Images are called `<registry>/sandcell-<name>:<version>`.
+    `classes` gives images, by name, their RuntimeClass.
+    """
+
+    config: str = ""
+    namespace: str = "sandcell"
+    registry: str = "sandcell.local"
+    classes: dict[str, str] = {}
+
+
 class RuntimeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What an operator decides: the runtime's name, and what it may take of the host.
 
@@ -40,6 +53,7 @@ class RuntimeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     service_uid: int = 0
     more_runtimes: tuple[str, ...] = ()
     """Runtimes besides `runtime` that an environment may ask for; empty for what is no OCI program."""
+    kubernetes: KubernetesSettings = KubernetesSettings()
 
 
 @dataclass(frozen=True)
@@ -67,6 +81,9 @@ class SandboxInfo:
     relative to a directory descriptor and follow no link. Until `workspace_ready` it may hold a part of what
     belongs in it. `environment_digest` names the image that it was made from; empty when a version of the service made
     it that wrote none down. So it is with `runtime`, which made it.
+
+    Where a sandbox's files are on another machine, `workspace_directory` is a `workspace_copy`: an empty directory of
+    the service's own, which `kernels.sandboxed.workspace_copy` brings up to date through the guest.
     """
 
     sandbox_id: str
@@ -74,6 +91,7 @@ class SandboxInfo:
     workspace_ready: bool = False
     environment_digest: str = ""
     runtime: str = ""
+    workspace_copy: bool = False
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
@@ -17,13 +18,14 @@ from kernels.environment import Environment, MemoryLevels, Resources
 from kernels.guest.processors import count_there
 from kernels.oci import environments
 from kernels.runtimes import open_runtime
-from kernels.sandbox import RuntimeSettings, SandboxRuntime
+from kernels.sandbox import KubernetesSettings, RuntimeSettings, SandboxRuntime
 
 DATA: Final = "data"
 DATA_MEMORY_MB: Final = 8_192
 DATA_STORAGE_MB: Final = 10_240
 DATA_VCPUS: Final = 2.0
 MEGABYTE: Final = 1024 * 1024
+_LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
 def make_runtime(settings: Settings, place: Path | None = None) -> SandboxRuntime:
@@ -61,6 +63,22 @@ def make_runtime_settings(
         disk_reserve_bytes=settings.disk_reserve_bytes,
         service_uid=service_uid,
         more_runtimes=tuple(sorted(named - {settings.runtime})),
+        kubernetes=make_kubernetes_settings(settings),
+    )
+
+
+def make_kubernetes_settings(settings: Settings) -> KubernetesSettings:
+    """The cluster's part of the settings; raises SettingInvalid."""
+    if not _LABEL.fullmatch(settings.kubernetes_namespace):
+        raise SettingInvalid(f"kubernetes_namespace is no name of a namespace: {settings.kubernetes_namespace!r}")
+    classes = {}
+    for line in filter(None, map(str.strip, settings.kubernetes_classes.splitlines())):
+        image, _, name = line.partition("=")
+        if not (image and _LABEL.fullmatch(name)):
+            raise SettingInvalid(f"kubernetes_classes has lines like python=gvisor, not {line!r}")
+        classes[image] = name
+    return KubernetesSettings(
+        settings.kubernetes_config, settings.kubernetes_namespace, settings.kubernetes_registry, classes
     )
 
 

@@ -35,7 +35,8 @@ def main(arguments: list[str]) -> None:
         kernel.start(options.generation)
     except OSError as error:
         kernel.fail(options.generation, f"the kernel could not be started: {error}")
-    leave_out()
+    if not options.tls_port:
+        leave_out()
     from .server.server import run  # noqa: PLC0415 - importing it is the slow part
 
     gc.freeze()
@@ -45,7 +46,7 @@ def main(arguments: list[str]) -> None:
 
 def make_directories(options: Options) -> None:
     """Make what is missing of the transport directory: one part root's alone, one part the user's alone."""
-    for directory, owner in ((options.guest_directory, 0), (options.kernel_directory, options.user)):
+    for directory, owner in ((options.guest_directory, os.geteuid()), (options.kernel_directory, options.user)):
         os.makedirs(directory, mode=0o700, exist_ok=True)
         os.chown(directory, owner, owner)
         os.chmod(directory, 0o700)

@@ -42,6 +42,8 @@ class Options:
         self.packages_port = 3130
         self.keep_packages = 0
         self.variables = "{}"
+        self.tls_port = 0
+        self.tls_keys = "/run/sandcell-keys"
 
     @property
     def processors(self) -> int:

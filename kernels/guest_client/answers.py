@@ -84,8 +84,8 @@ class FileStat:
     """One entry of the workspace: `path` is relative to it, `kind` one of file, directory, link, other.
 
     Names that are not UTF-8 hold surrogates, as `os.fsdecode` makes them. `modified` is seconds since the epoch.
-    `version` differs once the file has changed, if it is `settled`; it is empty in lists, and when it is not known.
-    The last four are told where paths are relative to the sandbox's root; `target` is a link's.
+    `version` differs once the file has changed, if it is `settled`; it is empty in lists of the workspace, and when it
+    is not known. The last four are told where paths are relative to the sandbox's root; `target` is a link's.
     """
 
     path: str

@@ -40,6 +40,10 @@ START_SECONDS = 20.0
 PROBE_SECONDS = 3.0
 FOLLOW_AGAIN_SECONDS = 0.1
 DYING_ROUNDS = 50
+USAGE = {
+    **dict.fromkeys(("memory", "memory_peak", "memory_limit", "memory_held", "pids", "oom_kills"), int),
+    "cpu_seconds": float,
+}
 WALK_SECONDS = 45.0
 """For a listing or removal; the guest gives up after 30 s."""
 TRANSFER_SECONDS = 900.0
@@ -128,6 +132,11 @@ class GuestClient:
     async def put_packages(self, elsewhere: Mapping[str, str]) -> None:
         """Say which environments have a package, by its normalised name, for those who look for it in vain."""
         await self._json("PUT", "/v1/packages", {"elsewhere": dict(elsewhere)})
+
+    async def usage(self) -> dict[str, float]:
+        """What the sandbox uses, by its own word, as `kernels.guest.server.usage_routes` has it."""
+        found = await self._json("GET", "/v1/usage", deadline_seconds=PROBE_SECONDS)
+        return {name: guest_answers.of_type(found, name, kind) for name, kind in USAGE.items()}
 
     async def runs_commands(self) -> bool:
         """Whether commands or tasks run; a guest of an earlier version, which does not say, may have some."""

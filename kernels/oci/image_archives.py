@@ -9,7 +9,7 @@ import json
 import platform
 import tarfile
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,12 +45,21 @@ def export_image(name: str, directory: Path, destination: Path, progress: Progre
 
 
 def pack_root(
-    root: Path, destination: Path, reference: str, progress: Progress, *, settings: Mapping[str, Any] | None = None
+    root: Path,
+    destination: Path,
+    reference: str,
+    progress: Progress,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    above: Sequence[Path] = (),
 ) -> None:
-    """Write a root file system to an OCI archive of one layer; `settings` are the image's, of its config."""
+    """Write a root file system to an OCI archive of one layer; `settings` are the image's, of its config.
+
+    Trees `above` are laid over it.
+    """
     with tempfile.TemporaryDirectory(dir=destination.parent, prefix=".sandcell-") as place:
         layer = Path(place, "layer")
-        blob, content = image_layers.pack(root, layer, progress)
+        blob, content = image_layers.pack(root, layer, progress, above)
         config = _encode_config(settings or {}, content)
         manifest = _encode_manifest(config, blob, layer.stat().st_size)
         unfinished = Path(place, "archive")

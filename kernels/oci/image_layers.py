@@ -173,8 +173,8 @@ class _Hashed(io.RawIOBase):
         return len(content)
 
 
-def pack(root: Path, destination: Path, progress: Progress) -> tuple[str, str]:
-    """The root file system as a compressed layer: its digest, and that of its content."""
+def pack(root: Path, destination: Path, progress: Progress, above: Sequence[Path] = ()) -> tuple[str, str]:
+    """The root file system, with trees `above` laid over it, as a compressed layer: its digest and its content's."""
     throttle = _Throttle(progress)
 
     def add(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
@@ -188,7 +188,8 @@ def pack(root: Path, destination: Path, progress: Progress) -> tuple[str, str]:
         with gzip.GzipFile(fileobj=cast("IO[bytes]", blob), mode="wb", compresslevel=1, mtime=0, filename="") as plain:
             content = _Hashed(cast("IO[bytes]", plain))
             with tarfile.open(fileobj=cast("IO[bytes]", content), mode="w|", format=tarfile.PAX_FORMAT) as layer:
-                layer.add(root, ".", filter=add)
+                for tree in (root, *above):
+                    layer.add(tree, ".", filter=add)
     return blob.found.hexdigest(), content.found.hexdigest()
 
 

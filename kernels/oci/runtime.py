@@ -98,7 +98,7 @@ def _is_empty_directory(path: Path) -> bool:
 
 
 @functools.cache
-def _guest_source() -> tuple[dict[str, bytes], str]:
+def read_guest_source() -> tuple[dict[str, bytes], str]:
     """The files of the guest's code by their names, and a digest of them with the Python that compiles them."""
     sources = {str(path.relative_to(_GUEST_SOURCE)): path.read_bytes() for path in _GUEST_SOURCE.glob("**/*.py")}
     # Beside the modules of the kernel, which load it from there: no image needs to have it. It is not imported here.
@@ -108,6 +108,16 @@ def _guest_source() -> tuple[dict[str, bytes], str]:
     sources["in_kernel/cloudpickle.py"] = Path(package.origin).with_name("cloudpickle.py").read_bytes()
     compiled_by = sys.implementation.cache_tag
     return sources, hashlib.sha256(repr((compiled_by, sorted(sources.items()))).encode()).hexdigest()[:16]
+
+
+def write_guest(directory: Path) -> None:
+    """The guest's code, compiled."""
+    for name, content in read_guest_source()[0].items():
+        place = directory / name
+        place.parent.mkdir(exist_ok=True)
+        place.write_bytes(content)
+    # A sandbox whose Python is of another version passes these over and compiles at each start.
+    compileall.compile_dir(directory, quiet=2, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
 
 
 class OciRuntime:
@@ -375,17 +385,7 @@ class OciRuntime:
 
     def _guest(self) -> Path:
         """The guest's code, copied once to a directory of its digest: sandboxes outlive an upgrade of the service."""
-        sources, digest = _guest_source()
-
-        def fill(building: Path) -> None:
-            for name, content in sources.items():
-                place = building / name
-                place.parent.mkdir(exist_ok=True)
-                place.write_bytes(content)
-            # A sandbox whose Python is of another version passes these over and compiles at each start.
-            compileall.compile_dir(building, quiet=2, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
-
-        return create_atomically(self.places.guests / digest, fill)
+        return create_atomically(self.places.guests / read_guest_source()[1], write_guest)
 
     def _list(self) -> tuple[SandboxInfo, ...]:
         found = (self.places.of(sandbox_id) for sandbox_id in self.places.list_ids())

@@ -11,6 +11,7 @@ import os
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
 
@@ -51,7 +52,15 @@ class Look:
 class LiveTree:
     """One directory. `close` it in the end; a later look walks all of it."""
 
-    def __init__(self, limits: TransferLimits, opener: Opener | None = None, watch: Watch | None = None) -> None:
+    def __init__(
+        self,
+        limits: TransferLimits,
+        opener: Opener | None = None,
+        watch: Watch | None = None,
+        bring: Callable[[], None] | None = None,
+    ) -> None:
+        """`bring` is called before each look: it brings a directory up to date that is the copy of another."""
+        self._bring = bring
         self._limits = limits
         self._opener = opener
         self._watch = watch
@@ -106,6 +115,8 @@ class LiveTree:
         if not self._lock.acquire(timeout=wait_seconds):
             raise WorkspaceTooLarge("the workspace takes longer to look through than there is time")
         try:
+            if self._bring is not None:
+                self._bring()
             self._refresh(root, until, walk=walk)
             return self._make_look(journal, also)
         finally:

@@ -13,7 +13,7 @@ import contextlib
 import os
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -72,9 +72,10 @@ class Mirror:
     """A directory and its durable copy. All methods belong to one event loop; blocking work runs in `executor`.
 
     Files are fetched in `restore_executor`, when there is one, so that no flush waits for it. `owner` (uid, gid) is
-    given to everything restored; `opener` opens what its own mode closes to us. Without a restore the first flush reads
-    from the store what is there, so a new mirror can be made over a directory that is in use. Unless it `removes`, the
-    store keeps what the directory does not have: it holds a part of the workspace alone.
+    given to everything restored; `opener` opens what its own mode closes to us; `bring` is as
+    `LiveTree` has it. Without a restore the first flush reads from the store what is there, so a new mirror can be made
+    over a directory that is in use. Unless it `removes`, the store keeps what the directory does not have: it holds a
+    part of the workspace alone.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class Mirror:
         executor: Executor,
         restore_executor: Executor | None = None,
         opener: Opener | None = None,
+        bring: Callable[[], None] | None = None,
         removes: bool = True,
     ) -> None:
         self._directory = directory
@@ -96,7 +98,7 @@ class Mirror:
         self._limits = limits or TransferLimits()
         self._executor = executor
         self._durable = DurableFiles(store, prefix, self._limits.manifest_bytes)
-        self.tree = LiveTree(self._limits, opener, Watch() if self._limits.watch else None)
+        self.tree = LiveTree(self._limits, opener, Watch() if self._limits.watch else None, bring)
         """What is in the directory, for all who want to know what changes in it."""
         self._flusher = Flusher(self._durable, self._limits, self.tree, removes=removes)
         self._identity: tuple[int, int] | None = None

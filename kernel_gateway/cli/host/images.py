@@ -113,9 +113,15 @@ def prune(settings: Settings, *, yes: bool) -> None:
 @click.command(short_help="Write an image of this host to a file; as root, without the service.")
 @click.argument("name")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--kubernetes", is_flag=True, help="With the guest in it, as nodes of a Kubernetes cluster run it.")
 @configured
-def export(settings: Settings, *, name: str, file: Path) -> None:
+def export(settings: Settings, *, name: str, file: Path, kubernetes: bool) -> None:
     """Write the image NAME to FILE, an OCI archive that `environments import` and container tools read."""
     from kernels.oci.image_archives import export_image  # noqa: PLC0415
 
+    if kubernetes:
+        from kernels.kubernetes.images import write_archive  # noqa: PLC0415
+
+        write_archive(name, settings.environments_path, settings.kubernetes_registry, file, say)
+        return
     export_image(name, settings.environments_path, file, say)

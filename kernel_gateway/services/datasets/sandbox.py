@@ -30,6 +30,7 @@ from kernel_gateway.settings import Settings
 from kernels.environment import Environment, NetworkPolicy
 from kernels.sandbox import SandboxInfo, SandboxSpec
 from kernels.sandboxed.kernel_launcher import KernelLauncher
+from kernels.sandboxed.workspace_copy import WorkspaceCopy
 from sandcell.models.datasets import DatasetFormat, DatasetProfile, Encoding
 from workspace_sync import DurableWorkspace
 from workspace_sync.directory.safe_open import CREATE, DIRECTORY
@@ -128,7 +129,10 @@ class DatasetSandbox:
         ):
             kernel = await self._launcher.launch(SandboxSpec(sandbox_id, environment), before_first_code=_nothing)
         try:
-            sha256 = await self._copy(wanted, kernel.info, min(wanted.size, settings.dataset_bytes))
+            most = min(wanted.size, settings.dataset_bytes)
+            sha256 = await self._copy(wanted, kernel.info, most)
+            if kernel.info.workspace_copy:
+                await WorkspaceCopy(kernel.guest, kernel.info.workspace_directory, most).push()
             result = await kernel.guest.run_command(
                 packing.build_command(environment.python, self._arguments(wanted)),
                 timeout_seconds=settings.dataset_seconds + GRACE_SECONDS,

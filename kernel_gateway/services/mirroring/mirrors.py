@@ -14,6 +14,7 @@ from typing import TypeVar
 from kernel_gateway.services.admission.fair_shares import FairThreads
 from kernels.errors import KernelsError
 from kernels.sandbox import SandboxInfo
+from kernels.sandboxed.workspace_copy import WorkspaceCopy
 from workspace_sync import DurableWorkspace, Mirror, ObjectStore, TransferLimits
 from workspace_sync.mirroring.durable import tell_counts
 
@@ -54,24 +55,33 @@ class Mirrors:
         self.apart = FairThreads(threads, "durable")
         self.spooling = ThreadPoolExecutor(SPOOL_THREADS, thread_name_prefix="spool")
 
-    def mirror(self, info: SandboxInfo, workspace_id: str) -> Mirror:
-        """The mirror of a live sandbox's workspace."""
-        return self._mirror_to(self.store, info, workspace_id, self.executor)
+    def mirror(self, info: SandboxInfo, workspace_id: str, copy: WorkspaceCopy | None = None) -> Mirror:
+        """The mirror of a live sandbox's workspace, or of the copy of one."""
+        return self._mirror_to(self.store, info, workspace_id, self.executor, copy)
 
     def mirror_to_spool(self, spool: ObjectStore, info: SandboxInfo, workspace_id: str) -> Mirror:
         """The same, to a directory of the spool."""
         return self._mirror_to(spool, info, workspace_id, self.spooling)
 
-    def _mirror_to(self, store: ObjectStore, info: SandboxInfo, workspace_id: str, executor: Executor) -> Mirror:
+    def _mirror_to(
+        self,
+        store: ObjectStore,
+        info: SandboxInfo,
+        workspace_id: str,
+        executor: Executor,
+        copy: WorkspaceCopy | None = None,
+    ) -> Mirror:
         """What a mirror makes in the workspace is the sandbox's user's by itself."""
+        limits = replace(_limits(info.workspace_directory), restore_seconds=self._restore_seconds)
         return Mirror(
             info.workspace_directory,
             store,
             prefix(workspace_id),
-            limits=replace(_limits(info.workspace_directory), restore_seconds=self._restore_seconds),
+            limits=limits if copy is None else replace(limits, watch=False),  # changes are made elsewhere
             executor=executor,
             restore_executor=self._restores,
             opener=self._opener(info.sandbox_id),
+            bring=None if copy is None else _bringer(copy),
         )
 
     def _opener(self, sandbox_id: str) -> Callable[[bytes], int]:
@@ -143,6 +153,23 @@ def _limits(directory: str) -> TransferLimits:
     except OSError:  # told when the directory is first opened
         return limits
     return replace(limits, workspace_bytes=min(limits.workspace_bytes, disk.f_blocks * disk.f_frsize))
+
+
+def _bringer(copy: WorkspaceCopy) -> Callable[[], None]:
+    """Called in one of the threads, while the loop that made it runs."""
+    loop = asyncio.get_running_loop()
+
+    async def pull() -> None:
+        async with asyncio.timeout(STORE_SECONDS):
+            await copy.pull()
+
+    def pull_now() -> None:
+        try:
+            asyncio.run_coroutine_threadsafe(pull(), loop).result(STORE_SECONDS * 2)
+        except (KernelsError, TimeoutError) as error:
+            raise OSError(errno.EIO, f"the sandbox's files cannot be fetched ({error})") from error
+
+    return pull_now
 
 
 def keep_account(store: ObjectStore, counted: Callable[[str, int, int], None]) -> None:

@@ -38,10 +38,12 @@ from kernel_gateway.settings import Settings
 from kernel_gateway.storage.sessions import SessionRow
 from kernels.errors import Death, KernelDied, KernelsError
 from kernels.execution.runs import Durable
+from kernels.guest_client.client import GuestClient
 from kernels.sandbox import SandboxInfo, SandboxRuntime, SandboxSpec
 from kernels.sandboxed.kernel_events import KernelConnected, KernelEvent, KernelReplaced, SandboxLost
 from kernels.sandboxed.kernel_launcher import KernelLauncher
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
+from kernels.sandboxed.workspace_copy import WorkspaceCopy
 from sandcell.models.sessions import Memory
 from sandcell.models.sync import Restoring, Sync
 from workspace_sync import Mirror, RestoreReport
@@ -98,6 +100,7 @@ class SessionSandbox:
     watched: Watched | None = None
     _info: SandboxInfo | None = None
     """The present sandbox, or the last one."""
+    _copy: WorkspaceCopy | None = None
     _left_over = False
     """Whether something of the last sandbox may still be there: the next one has the same id."""
 
@@ -236,7 +239,9 @@ class SessionSandbox:
         async with self._lock:
             listener = _Listener(self._kernel_event)
             kernel = await self._launcher.adopt(info, listener, heard)
-            mirror = self._mirrors.mirror(info, self._workspace_id)
+            mirror = self._mirrors.mirror(info, self._workspace_id, self._open_copy(info))
+            if self._copy is not None:
+                self._copy.go_on()
             try:
                 await self.egress_gateway.reopen()
                 await self._watch(info, mirror)
@@ -244,6 +249,7 @@ class SessionSandbox:
                 listener.require_alive()  # nothing waits from here until it is taken on
             except BaseException:
                 await mirror.aclose()
+                await self._close_copy()
                 await kernel.aclose()
                 raise
             self._take(kernel, mirror, listener, State.READY)
@@ -346,6 +352,7 @@ class SessionSandbox:
                 self.flushes.note(mirror)
                 await self._stop_restore()
                 await mirror.aclose()
+            await self._close_copy()
             if kernel is not None:
                 await kernel.aclose()
             self._end_closing()
@@ -437,7 +444,8 @@ class SessionSandbox:
             # What waits on this host is newer than what the store has: it goes there before the restore reads it.
             if await self._spool.deliver(self._workspace_id):
                 self.unsaved = None
-            mirror, began = self._mirrors.mirror(info, self._workspace_id), time.monotonic()
+            mirror = self._mirrors.mirror(info, self._workspace_id, self._open_copy(info))
+            began = time.monotonic()
 
             async def finish(report: RestoreReport) -> None:
                 await self._finish_restore(info, mirror, report)
@@ -455,6 +463,7 @@ class SessionSandbox:
             await self.egress_gateway.aclose()
             for each in begun:
                 await each.aclose()
+            await self._close_copy()
             if kernel is not None:  # it was open, and then its sandbox was lost
                 await kernel.aclose()
                 await self._destroy()
@@ -466,6 +475,8 @@ class SessionSandbox:
 
     async def _finish_restore(self, info: SandboxInfo, mirror: Mirror, report: RestoreReport) -> None:
         """All files of a new sandbox are there. Nothing waits between the last line and `complete` of the restore."""
+        if self._copy is not None:
+            await self._copy.push()
         await self._watch(info, mirror)
         await self._runtime.mark_workspace_ready(info.sandbox_id)
         self._on_event(WorkspaceRestored(report))
@@ -476,6 +487,33 @@ class SessionSandbox:
         """Look at the files as they are before the next code runs, so that what it changes can be seen."""
         self.watched = Watched(info.workspace_directory, tree=mirror.tree)
         await asyncio.to_thread(self.watched.look)
+
+    def _open_copy(self, info: SandboxInfo) -> WorkspaceCopy | None:
+        """Where the sandbox's files are on another machine, what brings them here."""
+        if info.workspace_copy:
+            guest = GuestClient(partial(self._runtime.dial, info.sandbox_id))
+            self._copy = WorkspaceCopy(guest, info.workspace_directory, self._settings.storage_mb_max << 20)
+        return self._copy
+
+    async def bring_files(self) -> None:
+        """Have the copy of the workspace, where there is one, up to date."""
+        if self._copy is not None:
+            with contextlib.suppress(KernelsError, OSError):  # what comes next says so
+                await self._copy.pull()
+
+    async def _finish_copy(self) -> str:
+        """The files of a sandbox that ends, while it still has them; why they are not here, else an empty text."""
+        if self._copy is None:
+            return ""
+        behind = await self._copy.finish(self._settings.flush_deadline_seconds)
+        if behind:
+            log.warning("workspace_not_fetched", session=self._session_id, error=behind)
+        return behind
+
+    async def _close_copy(self) -> None:
+        copy, self._copy = self._copy, None
+        if copy is not None:
+            await copy.aclose()
 
     def _take(self, kernel: SandboxedKernel, mirror: Mirror, listener: _Listener, state: State) -> None:
         self.kernel, self.mirror, self._info = kernel, mirror, kernel.info
@@ -510,10 +548,13 @@ class SessionSandbox:
         kernel, mirror, workspace_ready = self.kernel, self.mirror, self.workspace_ready
         if kernel is not None:
             await kernel.aclose()
+        behind = await self._finish_copy() if workspace_ready else ""
         killed = await self._kill()  # before the files are saved: what is saved is what there was at the end
         if mirror is not None:
             if workspace_ready:  # else nothing has run in it: the store has all, and the sandbox a part
                 await self._save(mirror)
+            if behind:
+                self.unsaved = f"the last changes of the workspace are lost: {behind}"
             waits = self.unsaved is not None and self._workspace_id in self._spool.waiting()
             self.flushes.end(mirror, waits=waits)
         await self._stop_restore()
@@ -521,6 +562,7 @@ class SessionSandbox:
         self.meter.end_sandbox()
         if mirror is not None:
             await mirror.aclose()
+        await self._close_copy()
         if not killed:
             await self._destroy()
 

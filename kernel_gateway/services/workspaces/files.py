@@ -292,5 +292,6 @@ async def note_changes(live: LiveSession, paths: Sequence[str]) -> None:
     """Flush it soon; and count it as changed by no execution."""
     if live.sandbox.watched is not None:
         raw = [path.encode("utf-8", "surrogateescape") for path in paths]
+        await live.sandbox.bring_files()
         await asyncio.to_thread(live.sandbox.watched.accept, raw)
     live.sandbox.flushes.request()

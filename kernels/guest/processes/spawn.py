@@ -21,6 +21,7 @@ from ..processors import neighbouring
 
 OOM_SCORE = b"500"
 """Of user processes: memory runs out for them first, never for the guest (which stays at its own score)."""
+HIGHEST_OOM_SCORE = b"1000"
 NICENESS = 19
 """Of user processes: however many spin, the guest gets its turn. It weighs only inside the sandbox's own CPU share."""
 OPEN_FILES = 4096
@@ -45,7 +46,8 @@ def harden(file_bytes: int) -> None:
         if libc.prctl(option, 1, 0, 0, 0) != 0:
             raise OSError(ctypes.get_errno(), f"prctl({option}) failed")
     _keep_capabilities(libc)
-    os.setgroups([])
+    if os.geteuid() == 0:  # in a pod the guest is the user itself, and has no groups besides
+        os.setgroups([])
     os.umask(0o022)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if file_bytes:
@@ -153,8 +155,9 @@ def _become(program: Program, tell: int) -> None:
 
 
 def _raise_oom_score() -> None:
-    descriptor = os.open(f"{_WRITABLE_PROC}/self/oom_score_adj", os.O_WRONLY)
-    os.write(descriptor, OOM_SCORE)
+    descriptor = os.open(f"{_WRITABLE_PROC}/self/oom_score_adj", os.O_RDWR)
+    own = int(os.read(descriptor, 16))  # in a pod it is the cluster's, and may be higher than that already
+    os.write(descriptor, OOM_SCORE if own < int(OOM_SCORE) else HIGHEST_OOM_SCORE)
     os.close(descriptor)
 
 

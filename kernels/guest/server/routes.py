@@ -20,6 +20,7 @@ from .kernel_routes import (
     StatusHandler,
 )
 from .program_routes import ProgramHandler, ProgramsHandler
+from .usage_routes import UsageHandler
 from .watch_routes import WatchHandler
 
 
@@ -40,6 +41,7 @@ def make_application(control: Control) -> Application:
     return Application(
         [
             (r"/v1/status", StatusHandler, shared),
+            (r"/v1/usage", UsageHandler, shared),
             (r"/v1/events", EventsHandler, shared),
             (r"/v1/kernel/start", StartHandler, shared),
             (r"/v1/kernel/renumber", RenumberHandler, shared),

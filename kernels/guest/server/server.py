@@ -46,7 +46,14 @@ async def _serve(options: Options, reaper: Reaper, kernel: Kernel, ports: dict[s
         control.accept_gateway, sock=bind_unix_socket(options.relay_socket, mode=0o600)
     )
     egress_gateway = EgressGateway(options, ports, control.missing_index.answer)
+    front = None
+    if options.tls_port:
+        from ..network.front import serve_front  # noqa: PLC0415 - with TLS, which only few sandboxes have
+
+        front = await serve_front(options)
     await stop.wait()
+    if front is not None:
+        front.close()
     server.stop()
     relays.close()
     await egress_gateway.close()

@@ -230,7 +230,7 @@ class _Listing:
 
     def _take(self, entry: Entry) -> None:
         self._left -= 1
-        self._left_bytes -= 6 * len(entry["path"]) + (150 if self._detailed else 100)
+        self._left_bytes -= 6 * len(entry["path"]) + (230 if self._detailed else 100)
         if self._left_bytes < 0:
             raise Refusal(413, "too_large", "the listing is too large: ask for fewer entries or for one directory")
         self._entries.append(entry)
@@ -319,5 +319,7 @@ def _versioned_entry(path: str, found: os.stat_result, *, detailed: bool) -> Ent
 def _entry(path: str, found: os.stat_result, *, detailed: bool = False) -> Entry:
     kinds = ((stat.S_ISREG, "file"), (stat.S_ISDIR, "directory"), (stat.S_ISLNK, "link"))
     kind = next((kind for holds, kind in kinds if holds(found.st_mode)), "other")
-    owner = {"mode": stat.S_IMODE(found.st_mode), "uid": found.st_uid, "gid": found.st_gid} if detailed else {}
+    owner: Entry = {"mode": stat.S_IMODE(found.st_mode), "uid": found.st_uid, "gid": found.st_gid} if detailed else {}
+    if detailed:
+        owner["version"] = format_version(version_of(found))
     return {"path": path, "kind": kind, "size": found.st_size, "modified": found.st_mtime, **owner}

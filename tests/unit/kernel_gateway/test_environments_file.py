@@ -129,7 +129,7 @@ def test_an_image_that_is_gone_takes_its_environments_along() -> None:
         ("[ruby]", r"\[ruby\] image 'ruby' is not built"),
         ("[python]\nnetwrok = 'PUBLIC'", r"\[python\] has an unknown key 'netwrok'; did you mean 'network'"),
         ("[python.v2]\nimage = 'python'", r"unknown key 'v2'; a name with dots is written in quotes"),
-        ("[python]\nruntime = 'docker'", "runtime must be one of crun, runc, runsc, not 'docker'"),
+        ("[python]\nruntime = 'docker'", "runtime must be one of crun, kubernetes, runc, runsc, not 'docker'"),
         ("[python]\nmemory_mb = 100", r"memory_mb must be between 1,769 and 10,240, not 100"),
         ("[python]\nmemory_mb = '4096'", "memory_mb must be a whole number, not '4096'"),
         ("[python]\nvcpus = 0.2", r"vcpus must be between 0.25 and 4, the processors of this host, not 0.2"),

@@ -151,7 +151,7 @@ def test_one_that_is_not_installed_is_refused_with_those_there_are(
 ) -> None:
     done = run_doctor(python, "near", environments_dir, tmp_path)
     assert done.returncode != 0
-    assert "runtime must be one of crun, far, own-runc, runc, runsc, not 'near'" in done.stderr
+    assert "runtime must be one of crun, far, kubernetes, own-runc, runc, runsc, not 'near'" in done.stderr
 
 
 def run_doctor(python: Path, runtime: str, environments: Path, data: Path) -> subprocess.CompletedProcess[str]:

@@ -1,0 +1,106 @@
+"""The way in from another machine: one port with mutual TLS, behind it the guest's and the kernels' Unix sockets.
+
+Only a sandbox whose gateway is not on its host has it (`--tls-port`). Who connects shows the gateway's certificate of
+this sandbox alone, and says in one line which socket it wants; from `ok` on bytes go both ways until an end closes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+from contextlib import suppress
+
+from ..deadline import timeout
+from ..options import Options
+
+MOST_CONNECTIONS = 200
+HELLO_SECONDS = 10.0
+LONGEST_NAME = 80
+PIECE_BYTES = 64 * 1024
+_KERNEL = re.compile(r"kernel/(g[1-9][0-9]{0,7}-[1-5])")
+_SECOND = re.compile(r"kernel/((?:deno|spec)-g[1-9][0-9]{0,7}-[1-4])")
+
+
+async def serve_front(options: Options) -> asyncio.AbstractServer:
+    """Listen on all addresses of the sandbox; raises OSError when the keys or the port cannot be had."""
+    front = _Front(options)
+    return await asyncio.start_server(
+        front.take, port=options.tls_port, ssl=make_context(options.tls_keys), limit=PIECE_BYTES
+    )
+
+
+def make_context(keys: str) -> ssl.SSLContext:
+    """Ours is `guest.crt`; who comes has a certificate of the same authority, `ca.crt`, which made none for others."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_cert_chain(f"{keys}/guest.crt", f"{keys}/guest.key")
+    context.load_verify_locations(f"{keys}/ca.crt")
+    return context
+
+
+def find_socket(options: Options, name: str) -> str:
+    """The path of the socket of this name, empty when there is none of such a name (pure)."""
+    if name == "guest":
+        return options.http_socket
+    if name == "relay":
+        return options.relay_socket
+    if found := _KERNEL.fullmatch(name):
+        return f"{options.kernel_directory}/{found[1]}"
+    if found := _SECOND.fullmatch(name):
+        return f"{options.guest_directory}/{found[1]}"
+    return ""
+
+
+class _Front:
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._room = asyncio.Semaphore(MOST_CONNECTIONS)
+
+    async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, whose other end has shown its certificate."""
+        async with self._room:
+            try:
+                await self._carry(reader, writer)
+            except (OSError, ValueError, asyncio.TimeoutError):
+                pass
+            finally:
+                writer.close()
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with timeout(HELLO_SECONDS):
+            name = (await reader.readline())[:LONGEST_NAME].decode("ascii").strip()
+        try:
+            path = find_socket(self._options, name)
+            if not path:
+                raise FileNotFoundError(name)
+            near = await asyncio.open_unix_connection(path, limit=PIECE_BYTES)
+        except OSError:
+            writer.write(b"absent\n")
+            return await writer.drain()
+        try:
+            writer.write(b"ok\n")
+            await _join((reader, writer), near)
+        finally:
+            near[1].close()
+
+
+async def _join(
+    one: tuple[asyncio.StreamReader, asyncio.StreamWriter], other: tuple[asyncio.StreamReader, asyncio.StreamWriter]
+) -> None:
+    """Carry bytes both ways until one side has closed."""
+    tasks = [asyncio.ensure_future(_copy(one[0], other[1])), asyncio.ensure_future(_copy(other[0], one[1]))]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(OSError):
+        while piece := await reader.read(PIECE_BYTES):
+            writer.write(piece)
+            await writer.drain()

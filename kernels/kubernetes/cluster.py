@@ -1,0 +1,183 @@
+"""The API server, asked through the official client: the few verbs that sandboxes need, in one namespace.
+
+The client waits in threads; every request has a deadline. Objects are plain dictionaries, as the server writes them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from kernels.errors import RuntimeUnusable, SandboxFailed
+from kernels.sandbox import KubernetesSettings
+
+Object = dict[str, Any]
+
+REQUEST_SECONDS: Final = 15.0
+_CONNECT_SECONDS: Final = 5.0
+_THREADS: Final = 16
+_RIGHTS: Final = (
+    *(("", "pods", verb) for verb in ("create", "get", "delete")),
+    *(("", "secrets", verb) for verb in ("create", "get", "list", "patch", "delete")),
+    *(("networking.k8s.io", "networkpolicies", verb) for verb in ("create", "get")),
+)
+"""What the service's account needs in its namespace, and nothing anywhere else."""
+
+
+class Missing(SandboxFailed):
+    """The server knows no object of this name."""
+
+
+class Exists(SandboxFailed):
+    """There is one of this name already."""
+
+
+class Cluster:
+    """Made lazily: the first request reads the configuration, which raises `RuntimeUnusable` when it cannot be used."""
+
+    def __init__(self, settings: KubernetesSettings) -> None:
+        self.namespace = settings.namespace
+        self._settings = settings
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="kubernetes")
+
+    @functools.cached_property
+    def _api(self) -> _Api:
+        return _Api(self._settings)
+
+    async def create_secret(self, manifest: Object) -> Object:
+        return await self._ask(lambda api: api.core.create_namespaced_secret, body=manifest)
+
+    async def create_pod(self, manifest: Object) -> Object:
+        return await self._ask(lambda api: api.core.create_namespaced_pod, body=manifest)
+
+    async def create_policy(self, manifest: Object) -> Object:
+        return await self._ask(lambda api: api.networking.create_namespaced_network_policy, body=manifest)
+
+    async def read_policy(self, name: str) -> Object:
+        return await self._ask(lambda api: api.networking.read_namespaced_network_policy, name)
+
+    async def read_secret(self, name: str) -> Object:
+        return await self._ask(lambda api: api.core.read_namespaced_secret, name)
+
+    async def read_pod(self, name: str) -> Object:
+        return await self._ask(lambda api: api.core.read_namespaced_pod, name)
+
+    async def annotate_secret(self, name: str, annotations: dict[str, str]) -> Object:
+        body = {"metadata": {"annotations": annotations}}
+        return await self._ask(lambda api: api.core.patch_namespaced_secret, name, body=body)
+
+    async def list_secrets(self, selector: str) -> list[Object]:
+        found = await self._ask(lambda api: api.core.list_namespaced_secret, label_selector=selector)
+        return list(found.get("items", ()))
+
+    async def delete_pod(self, name: str, grace_seconds: int) -> Object:
+        return await self._ask(
+            lambda api: api.core.delete_namespaced_pod,
+            name,
+            grace_period_seconds=grace_seconds,
+            propagation_policy=_BACK,
+        )
+
+    async def delete_secret(self, name: str) -> Object:
+        return await self._ask(lambda api: api.core.delete_namespaced_secret, name, propagation_policy=_BACK)
+
+    async def version(self) -> str:
+        """What the server says it is; raises `RuntimeUnusable` without a usable configuration."""
+        found = await self._run(lambda: _decode(self._api.version.get_code(**_RAW)))
+        return str(found.get("gitVersion", "?"))
+
+    async def missing_rights(self) -> list[str]:
+        """Which of the rights that are needed the service's account does not have, in words."""
+        return [
+            f"{verb} {kind}"
+            for (_, kind, verb), allowed in zip(_RIGHTS, await asyncio.gather(*map(self._may, _RIGHTS)), strict=True)
+            if not allowed
+        ]
+
+    async def _may(self, right: tuple[str, str, str]) -> bool:
+        group, kind, verb = right
+        asked = {"namespace": self.namespace, "group": group, "resource": kind, "verb": verb}
+        body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
+        body["spec"] = {"resourceAttributes": asked}  # type: ignore[assignment]
+        found = await self._run(
+            lambda: _decode(self._api.authorization.create_self_subject_access_review(body, **_RAW))
+        )
+        return bool(found.get("status", {}).get("allowed"))
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _ask(self, verb: Callable[[_Api], Any], *names: str, **arguments: Any) -> Awaitable[Object]:
+        """One request about objects of the namespace."""
+        return self._run(lambda: _decode(verb(self._api)(*names, namespace=self.namespace, **arguments, **_RAW)))
+
+    async def _run(self, work: Callable[[], Object]) -> Object:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, functools.partial(_translated, work))
+
+
+_RAW: Final = {"_preload_content": False, "_request_timeout": (_CONNECT_SECONDS, REQUEST_SECONDS)}
+_BACK: Final = "Background"
+
+
+class _Api:
+    """The client's groups of requests. The client is imported here: only services on this runtime pay for it."""
+
+    def __init__(self, settings: KubernetesSettings) -> None:
+        try:
+            from kubernetes import client, config  # noqa: PLC0415
+        except ImportError:
+            raise RuntimeUnusable(
+                "the runtime kubernetes needs the Python package kubernetes: pip install 'sandcell-server[kubernetes]'"
+            ) from None
+        configuration = client.Configuration()
+        configuration.connection_pool_maxsize = _THREADS
+        configuration.retries = False
+        load: Any = config
+        try:
+            if settings.config:
+                load.load_kube_config(settings.config, client_configuration=configuration)
+            else:
+                load.load_incluster_config(client_configuration=configuration)
+        except (config.ConfigException, OSError) as error:
+            raise RuntimeUnusable(f"the configuration of the Kubernetes cluster cannot be used: {error}") from None
+        api = client.ApiClient(configuration)
+        # Its types know no plain dictionaries, which it takes all the same.
+        self.core: Any = client.CoreV1Api(api)
+        self.networking: Any = client.NetworkingV1Api(api)
+        self.authorization: Any = client.AuthorizationV1Api(api)
+        self.version: Any = client.VersionApi(api)
+
+
+def _decode(response: Any) -> Object:
+    found = json.loads(response.data)
+    if not isinstance(found, dict):
+        raise SandboxFailed("the Kubernetes API server answered what is no object")
+    return found
+
+
+def _translated(work: Callable[[], Object]) -> Object:
+    """In a thread: the client's errors as this package's."""
+    try:
+        return work()
+    except (SandboxFailed, RuntimeUnusable):
+        raise
+    except Exception as error:  # the client and its transport have no common root
+        status = getattr(error, "status", None)
+        why = _explain(getattr(error, "body", None)) or str(error)
+        if status == 404:
+            raise Missing(why) from None
+        if status == 409:
+            raise Exists(why) from None
+        raise SandboxFailed(f"the Kubernetes API server refused or did not answer: {why}"[:1000]) from None
+
+
+def _explain(body: object) -> str:
+    """The server's own sentence."""
+    try:
+        return str(json.loads(body)["message"])  # type: ignore[arg-type]
+    except (TypeError, ValueError, KeyError):
+        return ""

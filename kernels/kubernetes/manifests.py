@@ -1,0 +1,200 @@
+"""What is asked of the API server for one sandbox: a Secret, which owns the pod, and one NetworkPolicy for all (pure).
+
+The Secret is made first and removed last: it is the record of a sandbox, as a journal is on a host. What is owned by it
+the cluster removes with it, whoever does that.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kernels.environment import Environment, NetworkMode
+from kernels.errors import SandboxFailed
+from kernels.kubernetes.certificates import GUEST_FILES
+from kernels.oci.bundle import NETLINK_SOCKETS, USER_ID
+from kernels.sandbox import SandboxSpec
+
+Manifest = dict[str, Any]
+
+DOMAIN: Final = "sandcell.dev"
+SERVICE: Final = f"{DOMAIN}/service"
+"""Label: which service's it is; several in one namespace never see each other's."""
+SANDBOX: Final = f"{DOMAIN}/sandbox"
+READY: Final = f"{DOMAIN}/workspace-ready"
+DIGEST: Final = f"{DOMAIN}/environment-digest"
+PORT: Final = 7443
+KEYS: Final = "/run/sandcell-keys"
+CONTAINER: Final = "guest"
+EVICT_SECONDS: Final = 5
+"""How long a pod stays bound to a node that is lost: its session is told, and its next use starts another."""
+_REQUESTS: Final = {"memory": "256Mi", "cpu": "10m", "ephemeral-storage": "64Mi"}
+"""What a pod is placed by: about what a kernel takes that does nothing. What it may take is in its limits."""
+_SOCKETS_BYTES: Final = 64 * 1024 * 1024
+_NO_SECCOMP_NOTIFICATIONS: Final = "gvisor"
+"""What the usual name of gVisor's class begins with: its guest counts no netlink sockets, which are not the host's."""
+
+
+def name_of(sandbox_id: str) -> str:
+    """The name of a sandbox's objects, and of its guest in certificates."""
+    return f"sandcell-{sandbox_id}"
+
+
+def labels(service: str, sandbox_id: str) -> dict[str, str]:
+    """What all of a sandbox's objects carry."""
+    return {"app.kubernetes.io/name": "sandcell-sandbox", SERVICE: service, SANDBOX: sandbox_id}
+
+
+def secret(service: str, spec: SandboxSpec, keys: Mapping[str, bytes]) -> Manifest:
+    """The keys, and what is to be known of the sandbox without its pod."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "Opaque",
+        "metadata": {
+            "name": name_of(spec.sandbox_id),
+            "labels": labels(service, spec.sandbox_id),
+            "annotations": {DIGEST: spec.environment.digest},
+        },
+        "data": {name: base64.b64encode(content).decode() for name, content in keys.items()},
+    }
+
+
+def policy(service: str) -> Manifest:
+    """Nothing leaves a sandbox, and its guest's port alone is reached. The cluster's network has to enforce it."""
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": f"sandcell-{service}", "labels": {SERVICE: service}},
+        "spec": {
+            "podSelector": {"matchLabels": {SERVICE: service}},
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": [{"ports": [{"protocol": "TCP", "port": PORT}]}],
+            "egress": [],
+        },
+    }
+
+
+def pod(service: str, spec: SandboxSpec, *, image: str, runtime_class: str, owner: str) -> Manifest:
+    """The sandbox; `owner` is the uid of its Secret. Raises SandboxFailed for what a pod does not have yet."""
+    environment = spec.environment
+    _require_closed(environment)
+    name = name_of(spec.sandbox_id)
+    reference = {"apiVersion": "v1", "kind": "Secret", "name": name, "uid": owner}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "labels": labels(service, spec.sandbox_id),
+            "ownerReferences": [{**reference, "controller": False, "blockOwnerDeletion": False}],
+        },
+        "spec": {
+            "containers": [_container(spec, image, runtime_class)],
+            "volumes": _volumes(environment, name),
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 1,
+            "hostname": spec.hostname,
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            # No name resolves: there is no server at this address of the sandbox's own.
+            "dnsPolicy": "None",
+            "dnsConfig": {"nameservers": ["127.0.0.1"]},
+            "securityContext": _user() | {"fsGroup": USER_ID, "seccompProfile": {"type": "RuntimeDefault"}},
+            "tolerations": [
+                {"key": f"node.kubernetes.io/{each}", "operator": "Exists", "effect": "NoExecute"}
+                | {"tolerationSeconds": EVICT_SECONDS}
+                for each in ("not-ready", "unreachable")
+            ],
+            **({"runtimeClassName": runtime_class} if runtime_class else {}),
+        },
+    }
+
+
+def _require_closed(environment: Environment) -> None:
+    """There is no way out of a pod yet: what asks for one is refused, rather than started without."""
+    if environment.network.mode is not NetworkMode.SANDBOX or environment.role or environment.index:
+        raise SandboxFailed(
+            f"the environment {environment.name!r} asks for a network, an execution role or a package index, which the"
+            ' runtime kubernetes does not have yet: declare it with network = "SANDBOX" alone'
+        )
+
+
+def _user() -> Manifest:
+    return {"runAsNonRoot": True, "runAsUser": USER_ID, "runAsGroup": USER_ID}
+
+
+def _container(spec: SandboxSpec, image: str, runtime_class: str) -> Manifest:
+    resources = spec.environment.resources
+    limits = {
+        "memory": str(resources.memory_bytes),
+        "cpu": f"{max(1, math.ceil(resources.vcpus * 1000))}m",
+        # Its log counts as well, and it writes none to speak of.
+        "ephemeral-storage": str(resources.storage_bytes),
+    }
+    return {
+        "name": CONTAINER,
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": _command(spec, runtime_class),
+        "env": [{"name": "LANG", "value": "C.UTF-8"}],
+        "workingDir": "/",
+        "ports": [{"name": "guest", "containerPort": PORT, "protocol": "TCP"}],
+        "resources": {"limits": limits, "requests": dict(_REQUESTS)},
+        "securityContext": _user()
+        | {
+            "allowPrivilegeEscalation": False,
+            "privileged": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [
+            {"name": "disk", "mountPath": "/workspace", "subPath": "workspace"},
+            {"name": "disk", "mountPath": "/home/user", "subPath": "home"},
+            {"name": "disk", "mountPath": "/tmp", "subPath": "tmp"},  # noqa: S108 - the sandbox's own
+            {"name": "sockets", "mountPath": "/run/sandcell"},
+            {"name": "shared-memory", "mountPath": "/dev/shm"},  # noqa: S108
+            {"name": "keys", "mountPath": KEYS, "readOnly": True},
+        ],
+    }
+
+
+def _command(spec: SandboxSpec, runtime_class: str) -> list[str]:
+    environment = spec.environment
+    counted = 0 if runtime_class.startswith(_NO_SECCOMP_NOTIFICATIONS) else NETLINK_SOCKETS
+    arguments = {
+        "--generation": spec.generation,
+        "--vcpus": f"{environment.resources.vcpus:.3f}",
+        "--file-bytes": environment.resources.storage_bytes,
+        "--python": environment.python,
+        "--netlink-sockets": counted,
+        "--network": environment.network.mode,
+        "--keep-packages": int(environment.keep_packages),
+        "--tls-port": PORT,
+        "--tls-keys": KEYS,
+        "--variables": json.dumps(dict(environment.variables), ensure_ascii=False),
+    }
+    command = [environment.python, "-I", "-B", "/opt/sandcell/guest"]
+    command += [str(part) for pair in arguments.items() for part in pair]
+    return [each.replace("$(", "$$(") for each in command]  # else the cluster would put a variable there
+
+
+def _volumes(environment: Environment, name: str) -> list[Manifest]:
+    resources = environment.resources
+    return [
+        {"name": "disk", "emptyDir": {"sizeLimit": str(resources.storage_bytes)}},
+        {"name": "sockets", "emptyDir": {"medium": "Memory", "sizeLimit": str(_SOCKETS_BYTES)}},
+        {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": str(resources.memory_bytes // 2)}},
+        {
+            "name": "keys",
+            "secret": {
+                "secretName": name,
+                "defaultMode": 0o400,
+                "items": [{"key": each, "path": each} for each in GUEST_FILES],
+            },
+        },
+    ]

@@ -1,0 +1,351 @@
+"""`SandboxRuntime` on Kubernetes: makes, finds and removes pods.
+
+What is known of a sandbox is in its Secret and its pod: any later process of the service reads it there. The service's
+files of it lie in `data_directory/pods/<id>`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import functools
+import hashlib
+import os
+import re
+import shutil
+import socket
+import ssl
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from kernels.errors import KernelsError, NotListening, RuntimeUnusable, SandboxFailed, SandboxGone
+from kernels.guest_client.client import GuestClient
+from kernels.kubernetes import certificates, images, manifests
+from kernels.kubernetes.cluster import Cluster, Exists, Missing, Object
+from kernels.kubernetes.streams import Streams
+from kernels.sandbox import Finding, PagedOut, RuntimeSettings, SandboxInfo, SandboxSpec, SandboxUsage
+from kernels.wire.dialing import PATIENCE_SECONDS
+
+NAME: Final = "kubernetes"
+START_SECONDS: Final = 120.0
+"""How long a pod has to be placed, to get its image and to run."""
+END_SECONDS: Final = 30.0
+"""How long its end is waited for before it is taken out of the cluster's books: its node may be lost."""
+GRACE_SECONDS: Final = 1
+WORKSPACE: Final = "workspace"
+"""The service's copy, beside what it has fetched a part of."""
+_POLL_SECONDS: Final = 0.05
+_SLOW_POLL_SECONDS: Final = 0.5
+_DIAL_SECONDS: Final = 0.02
+_HOPELESS: Final = (
+    *("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"),
+    *("CreateContainerConfigError", "CreateContainerError", "RunContainerError"),
+)
+"""Why a container waits that will not start by waiting; all but the second are tried again by the cluster, in vain."""
+_UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+@dataclass
+class _End:
+    """What it takes to reach a guest."""
+
+    address: str
+    context: ssl.SSLContext
+    storage_bytes: int
+    guest: GuestClient = field(repr=False)
+
+
+class KubernetesRuntime:
+    """Pods of one service in one namespace. See `SandboxRuntime` for the contract."""
+
+    def __init__(self, settings: RuntimeSettings) -> None:
+        self.settings = settings
+        self.cluster = Cluster(settings.kubernetes)
+        self.service = hashlib.sha256(str(settings.data_directory).encode()).hexdigest()[:8]
+        self._streams = Streams()
+        self._ends: dict[str, _End] = {}
+        self._closed_off = False
+        """Whether the policy is known to be there, without which no pod is made."""
+
+    async def check(self) -> tuple[Finding, ...]:
+        namespace = self.cluster.namespace
+        try:
+            version = await self.cluster.version()
+            missing = await self.cluster.missing_rights()
+        except (RuntimeUnusable, SandboxFailed) as error:
+            return (Finding("kubernetes", ok=False, detail=str(error), remedy="set kubernetes_config"),)
+        rights = f"in the namespace {namespace}: " + (f"not {', '.join(missing)}" if missing else "all that are needed")
+        return (
+            Finding("kubernetes", ok=True, detail=f"the API server answers: {version}"),
+            Finding("rights", ok=not missing, detail=rights, remedy="bind a Role with these to the service's account"),
+            Finding(
+                "network policies",
+                ok=False,
+                required=False,
+                detail="whether the cluster's network enforces them cannot be seen from here",
+                remedy="use a network plugin that does; without one pods reach whatever the nodes reach",
+            ),
+        )
+
+    async def create(self, spec: SandboxSpec) -> SandboxInfo:
+        _require_id(spec.sandbox_id)
+        await self._close_off()
+        making = asyncio.create_task(self._make(spec))
+        try:
+            await asyncio.shield(making)
+            await self._await_running(spec.sandbox_id)
+        except Exists as error:
+            raise SandboxFailed(f"a sandbox {spec.sandbox_id} exists already: {error}") from None
+        except BaseException:
+            await asyncio.wait([making])  # it ends: each of its requests has a deadline
+            await asyncio.shield(self._take_back(spec.sandbox_id))
+            raise
+        return SandboxInfo(
+            spec.sandbox_id,
+            str(self._place(spec.sandbox_id) / WORKSPACE),
+            environment_digest=spec.environment.digest,
+            runtime=NAME,
+            workspace_copy=True,
+        )
+
+    async def claim(self, sandbox_id: str) -> None:
+        """Spare pods have their full share from the start."""
+
+    async def mark_workspace_ready(self, sandbox_id: str) -> None:
+        try:
+            await self.cluster.annotate_secret(manifests.name_of(sandbox_id), {manifests.READY: "true"})
+        except Missing as error:
+            raise SandboxGone(f"sandbox {sandbox_id} is gone: {error}") from None
+
+    async def reopen(self, sandbox_id: str) -> None:
+        place = self._place(sandbox_id)
+        if not place.is_dir():
+            if not await self.running(sandbox_id):
+                raise SandboxGone(f"the files of sandbox {sandbox_id} are gone with its pod")
+            self._make_place(sandbox_id)
+
+    async def list(self) -> tuple[SandboxInfo, ...]:
+        secrets = await self.cluster.list_secrets(f"{manifests.SERVICE}={self.service}")
+        return tuple(self._info(each["metadata"]) for each in secrets)
+
+    async def running(self, sandbox_id: str) -> bool:
+        _require_id(sandbox_id)
+        try:
+            return _runs(await self.cluster.read_pod(manifests.name_of(sandbox_id)))
+        except Missing:
+            return False
+
+    async def usage(self, sandbox_id: str) -> SandboxUsage:
+        end = await self._end(sandbox_id)
+        try:
+            found = await end.guest.usage()
+        except (KernelsError, OSError) as error:
+            raise SandboxGone(f"sandbox {sandbox_id} does not say what it uses: {error}") from None
+        return SandboxUsage(
+            memory_bytes=int(found["memory"]),
+            memory_peak_bytes=int(found["memory_peak"]),
+            memory_limit_bytes=int(found["memory_limit"]),
+            cpu_seconds=found["cpu_seconds"],
+            pids=int(found["pids"]),
+            oom_kills=int(found["oom_kills"]),
+            storage_used_bytes=0,  # the cluster evicts a pod that takes more than its limit, and says no figure
+            storage_limit_bytes=end.storage_bytes,
+            memory_held_bytes=int(found["memory_held"]),
+        )
+
+    async def watch_memory(self, sandbox_id: str, percents: tuple[int, ...]) -> int:
+        raise SandboxFailed("a pod's memory cannot be watched from outside")
+
+    async def page_out(self, sandbox_id: str) -> PagedOut:
+        return PagedOut(0, "a pod cannot be stopped with its memory in swap")
+
+    async def thaw(self, sandbox_id: str) -> None:
+        """None is ever stopped."""
+
+    async def dial(self, sandbox_id: str, name: str, *, patience_seconds: float = 0) -> socket.socket:
+        end = await self._end(sandbox_id)
+        give_up = time.monotonic() + min(patience_seconds, PATIENCE_SECONDS)
+        host = manifests.name_of(sandbox_id)
+        while True:
+            try:
+                return await self._streams.open((end.address, manifests.PORT), host, name, end.context)
+            except NotListening:
+                if time.monotonic() >= give_up:
+                    raise
+            await asyncio.sleep(_DIAL_SECONDS)
+
+    async def listen(self, sandbox_id: str, name: str) -> socket.socket:
+        raise SandboxFailed("there is no way out of a pod yet")
+
+    async def open_beneath(self, sandbox_id: str, path: bytes) -> int:
+        raise PermissionError(13, "the copy of a workspace is the service's own: nothing in it is closed to it")
+
+    async def kill(self, sandbox_id: str) -> None:
+        _require_id(sandbox_id)
+        with contextlib.suppress(Missing):
+            await self.cluster.delete_pod(manifests.name_of(sandbox_id), GRACE_SECONDS)
+
+    async def destroy(self, sandbox_id: str) -> None:
+        _require_id(sandbox_id)
+        await asyncio.shield(self._remove(sandbox_id))
+
+    async def aclose(self) -> None:
+        for end in self._ends.values():
+            await end.guest.aclose()
+        await self._streams.aclose()
+        self.cluster.close()
+
+    async def _close_off(self) -> None:
+        """Have the policy there before the first pod."""
+        if self._closed_off:
+            return
+        with contextlib.suppress(Exists):
+            await self.cluster.create_policy(manifests.policy(self.service))
+        self._closed_off = True
+
+    async def _make(self, spec: SandboxSpec) -> None:
+        """The Secret, the pod and the service's directory. Raises Exists when there is such a Secret already."""
+        name = manifests.name_of(spec.sandbox_id)
+        kubernetes = self.settings.kubernetes
+        runtime_class = kubernetes.classes.get(spec.environment.image, "")
+        image = images.reference(spec.environment, kubernetes.registry)
+        manifests.pod(
+            self.service, spec, image=image, runtime_class=runtime_class, owner=""
+        )  # refused before any is made
+        keys = await asyncio.to_thread(certificates.make, name)
+        secret = await self.cluster.create_secret(manifests.secret(self.service, spec, keys))
+        self._make_place(spec.sandbox_id)
+        owner = str(secret["metadata"]["uid"])
+        try:
+            await self.cluster.create_pod(
+                manifests.pod(self.service, spec, image=image, runtime_class=runtime_class, owner=owner)
+            )
+        except Exists as error:  # of a life before, that is still ending
+            raise SandboxFailed(f"the pod before this one has not gone yet: {error}") from None
+
+    async def _await_running(self, sandbox_id: str) -> None:
+        """Wait until the guest's process runs; raises SandboxFailed with the cluster's reason when it will not."""
+        name, why, pause = manifests.name_of(sandbox_id), "it was not placed on a node", _POLL_SECONDS
+        give_up = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                pod = await self.cluster.read_pod(name)
+            except Missing:
+                raise SandboxFailed("the pod was removed while it started") from None
+            if _runs(pod) and pod["status"].get("podIP"):
+                return
+            why = _why_not(pod) or why
+            if pod["status"].get("phase") in ("Failed", "Succeeded") or why.split(":")[0] in _HOPELESS:
+                raise SandboxFailed(f"the pod does not start: {why}")
+            if time.monotonic() > give_up:
+                raise SandboxFailed(f"the pod did not start within {START_SECONDS:g} s: {why}")
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.1, _SLOW_POLL_SECONDS)
+
+    async def _take_back(self, sandbox_id: str) -> None:
+        """What a start has made that failed; what resists is the sweep's."""
+        with contextlib.suppress(KernelsError):
+            await self._remove(sandbox_id)
+
+    async def _remove(self, sandbox_id: str) -> None:
+        """The pod, and once it has ended what is left; a pod of a lost node is struck off after a while."""
+        name = manifests.name_of(sandbox_id)
+        end = self._ends.pop(sandbox_id, None)
+        if end is not None:
+            await end.guest.aclose()
+        give_up, pause = time.monotonic() + END_SECONDS, _POLL_SECONDS
+        grace = GRACE_SECONDS
+        with contextlib.suppress(Missing):
+            await self.cluster.delete_pod(name, grace)
+            while True:
+                await self.cluster.read_pod(name)
+                if time.monotonic() > give_up:
+                    await self.cluster.delete_pod(name, 0)
+                await asyncio.sleep(pause)
+                pause = min(pause * 1.5, _SLOW_POLL_SECONDS)
+        with contextlib.suppress(Missing):
+            await self.cluster.delete_secret(name)
+        await asyncio.to_thread(shutil.rmtree, self._place(sandbox_id), ignore_errors=True)
+
+    async def _end(self, sandbox_id: str) -> _End:
+        """How its guest is reached: known, or read from the cluster. Raises SandboxGone."""
+        _require_id(sandbox_id)
+        found = self._ends.get(sandbox_id)
+        if found is None:
+            name = manifests.name_of(sandbox_id)
+            try:
+                pod, secret = await asyncio.gather(self.cluster.read_pod(name), self.cluster.read_secret(name))
+                context = certificates.open_context(_keys(secret))
+            except (Missing, ValueError) as error:
+                raise SandboxGone(f"sandbox {sandbox_id} is gone: {error}") from None
+            address = pod.get("status", {}).get("podIP")
+            if not address:
+                raise NotListening(f"the pod of sandbox {sandbox_id} has no address")
+            guest = GuestClient(functools.partial(self.dial, sandbox_id))
+            found = self._ends.setdefault(sandbox_id, _End(address, context, _storage_of(pod), guest))
+        return found
+
+    def _info(self, metadata: Mapping[str, Any]) -> SandboxInfo:
+        notes, sandbox_id = metadata.get("annotations", {}), str(metadata["labels"].get(manifests.SANDBOX, ""))
+        return SandboxInfo(
+            sandbox_id,
+            str(self._place(sandbox_id) / WORKSPACE),
+            workspace_ready=notes.get(manifests.READY) == "true",
+            environment_digest=notes.get(manifests.DIGEST, ""),
+            runtime=NAME,
+            workspace_copy=True,
+        )
+
+    def _place(self, sandbox_id: str) -> Path:
+        _require_id(sandbox_id)
+        return self.settings.data_directory / "pods" / sandbox_id
+
+    def _make_place(self, sandbox_id: str) -> None:
+        place, uid = self._place(sandbox_id), self.settings.service_uid
+        place.parent.mkdir(mode=0o711, exist_ok=True)
+        place.mkdir(mode=0o700)
+        (place / WORKSPACE).mkdir(mode=0o700)
+        for each in (place / WORKSPACE, place):  # the service's own only once all in it is
+            os.chown(each, uid, uid)
+
+
+def _require_id(sandbox_id: str) -> None:
+    if not _UUID.fullmatch(sandbox_id):
+        raise SandboxFailed(f"a sandbox id is a UUID with dashes, not {sandbox_id!r}")
+
+
+def _runs(pod: Object) -> bool:
+    """Whether the guest's process is there, as far as the cluster knows: not on a node that is lost."""
+    status = pod.get("status", {})
+    if pod["metadata"].get("deletionTimestamp") or status.get("phase") != "Running":
+        return False
+    ready = [each.get("status") for each in status.get("conditions", ()) if each.get("type") == "Ready"]
+    containers = status.get("containerStatuses", ())
+    return "False" not in ready and any("running" in each.get("state", {}) for each in containers)
+
+
+def _why_not(pod: Object) -> str:
+    """What the cluster says of a pod that does not run."""
+    status = pod.get("status", {})
+    for each in status.get("containerStatuses", ()):
+        for state in each.get("state", {}).values():
+            if reason := state.get("reason"):
+                return f"{reason}: {state.get('message', '')}".strip()
+    for each in status.get("conditions", ()):
+        if each.get("status") == "False" and each.get("message"):
+            return f"{each.get('reason', '')}: {each['message']}"
+    return str(status.get("message", ""))
+
+
+def _keys(secret: Object) -> dict[str, bytes]:
+    return {name: base64.b64decode(content) for name, content in secret.get("data", {}).items()}
+
+
+def _storage_of(pod: Object) -> int:
+    limits = pod["spec"]["containers"][0].get("resources", {}).get("limits", {})
+    text = str(limits.get("ephemeral-storage", ""))
+    return int(text) if text.isdigit() else 0

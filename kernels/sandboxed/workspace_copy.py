@@ -1,0 +1,178 @@
+"""The service's copy of a workspace that is on another machine: laid out there once, and brought up to date from there.
+
+For a runtime whose `SandboxInfo` says `workspace_copy`. All goes through the guest, which is hostile: what it lists is
+held to the bounds of the workspace, names lead nowhere but into the copy, and no link is followed. Only the service
+writes in the copy, so what was looked at stays as it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import stat
+import tarfile
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import aclosing, suppress
+from pathlib import Path
+from typing import IO, Final
+
+from kernels.errors import GuestRefused, KernelsError, SandboxFailed
+from kernels.guest_client.answers import FileStat
+from kernels.guest_client.client import GuestClient
+
+MOST_NAMES: Final = 100_000
+UNPACK_SECONDS: Final = 300.0
+_TOP: Final = "workspace"
+_PACKED: Final = "tmp/.sandcell-workspace.tar"
+_UNPACK: Final = (
+    "f=/tmp/.sandcell-workspace.tar; { tar -xpf $f -C /workspace || python3 -I -m tarfile -e $f /workspace; }; s=$?;"
+    " rm -f $f; exit $s"
+)
+_PIECE: Final = 256 * 1024
+_PART: Final = "incoming"
+
+
+class WorkspaceCopy:
+    """`directory` is the copy, alone in a directory of the service's; it holds at most `most_bytes`."""
+
+    def __init__(self, guest: GuestClient, directory: str, most_bytes: int) -> None:
+        self._guest = guest
+        self._top = Path(directory)
+        self._most_bytes = most_bytes
+        self._versions: dict[str, tuple[str, str, int]] = {}
+        self._live = False
+        self._pulling = asyncio.Lock()
+
+    async def push(self) -> None:
+        """Lay the copy out in the sandbox, whose workspace is empty: it is live then. Raises KernelsError."""
+        with tempfile.TemporaryFile() as packed:
+            if await asyncio.to_thread(_pack, self._top, packed):
+                await self._guest.write_file(_PACKED, _read(packed), everywhere=True)
+                done = await self._guest.run_command(_UNPACK, timeout_seconds=UNPACK_SECONDS, output_bytes=4096)
+                if done.exit_code != 0:
+                    raise SandboxFailed(f"the workspace could not be laid out: {done.stderr.strip()[:500]}")
+        self.go_on()
+
+    def go_on(self) -> None:
+        """From now on the sandbox has what counts."""
+        self._live = True
+
+    async def pull(self) -> None:
+        """Bring the copy up to date, while it is live. Raises KernelsError, OSError; then it is in between."""
+        async with self._pulling:
+            if self._live:
+                await self._pull()
+
+    async def finish(self, seconds: float) -> str:
+        """The last time, before nothing runs there any more: why it is not up to date, empty when it is."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.pull()
+        except (KernelsError, OSError, TimeoutError) as error:
+            return str(error) or "it took too long"
+        finally:
+            self._live = False
+        return ""
+
+    async def aclose(self) -> None:
+        self._live = False
+        await self._guest.aclose()
+
+    async def _pull(self) -> None:
+        listed = await self._guest.list_files(_TOP, recursive=True, limit=MOST_NAMES, everywhere=True)
+        wanted = check(listed, self._most_bytes)
+        await asyncio.to_thread(_remove_others, self._top, wanted)
+        self._versions = {path: known for path, known in self._versions.items() if path in wanted}
+        for path, entry in wanted.items():  # a directory comes before what is in it
+            place, known = self._top / path, (entry.kind, entry.version, entry.mode)
+            if self._versions.get(path) == known:
+                continue
+            if entry.kind == "directory":
+                place.mkdir(exist_ok=True)
+            elif entry.kind == "link":
+                await self._take_link(entry, place)
+            elif entry.kind != "file" or not await self._take_file(entry, place):
+                continue
+            self._versions[path] = known
+
+    async def _take_link(self, entry: FileStat, place: Path) -> None:
+        target = (await self._guest.stat_file(entry.path, everywhere=True)).target
+        place.unlink(missing_ok=True)
+        if target and "\0" not in target:
+            place.symlink_to(target)
+
+    async def _take_file(self, entry: FileStat, place: Path) -> bool:
+        """Put one file there; False when it changes meanwhile, is gone or closed: the next time, perhaps."""
+        unfinished = self._top.with_name(_PART)
+        try:
+            with unfinished.open("wb") as file:
+                _, chunks = await self._guest.open_file(entry.path, max_bytes=entry.size, everywhere=True)
+                async with aclosing(chunks):
+                    async for chunk in chunks:
+                        await asyncio.to_thread(file.write, chunk)
+            unfinished.chmod(entry.mode & 0o777 | 0o600)
+            seconds = int(max(entry.modified, 0) * 1e9)
+            os.utime(unfinished, ns=(seconds, seconds))
+            unfinished.replace(place)
+        except GuestRefused:
+            return False
+        finally:
+            with suppress(FileNotFoundError):
+                unfinished.unlink()
+        return True
+
+
+def check(listed: list[FileStat], most_bytes: int) -> dict[str, FileStat]:
+    """By path below the workspace, what the guest lists, when it can be the tree of a workspace (pure)."""
+    wanted: dict[str, FileStat] = {}
+    if len(listed) >= MOST_NAMES:
+        raise SandboxFailed(f"the workspace has {MOST_NAMES:,} names or more")
+    if sum(each.size for each in listed if each.kind == "file") > most_bytes:
+        raise SandboxFailed(f"the workspace holds more than {most_bytes:,} bytes")
+    for each in listed:
+        top, _, path = each.path.partition("/")
+        parts = path.split("/")
+        if top != _TOP or path in wanted or any(part in ("", ".", "..") or "\0" in part for part in parts):
+            raise SandboxFailed(f"the guest lists what is not in the workspace: {each.path[:200]!a}")
+        above = "/".join(parts[:-1])
+        if above and (above not in wanted or wanted[above].kind != "directory"):
+            raise SandboxFailed(f"the guest lists what is in no directory: {each.path[:200]!a}")
+        wanted[path] = each
+    return wanted
+
+
+def _remove_others(top: Path, wanted: dict[str, FileStat]) -> None:
+    """What is not there any more, or is there as another kind of thing."""
+    for directory, directories, files in os.walk(top, topdown=True):
+        for name in (*directories, *files):
+            place = Path(directory, name)
+            entry = wanted.get(str(place.relative_to(top)))
+            if entry is not None and entry.kind == _kind(place):
+                continue
+            if place.is_dir() and not place.is_symlink():
+                shutil.rmtree(place)
+                directories.remove(name)
+            else:
+                place.unlink()
+
+
+def _kind(place: Path) -> str:
+    mode = place.lstat().st_mode
+    return "directory" if stat.S_ISDIR(mode) else "link" if stat.S_ISLNK(mode) else "file"
+
+
+def _pack(top: Path, packed: IO[bytes]) -> bool:
+    """All that is in a directory, as a tar file; False when it is empty."""
+    names = sorted(os.listdir(top))  # noqa: PTH208 - names
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name in names:
+            archive.add(top / name, name)
+    packed.seek(0)
+    return bool(names)
+
+
+async def _read(packed: IO[bytes]) -> AsyncIterator[bytes]:
+    while piece := await asyncio.to_thread(packed.read, _PIECE):
+        yield piece

@@ -1,0 +1,256 @@
+"""Sessions in pods of a real cluster, through the whole service; and what code in a pod cannot do.
+
+They take minutes, for one cluster that all share. What they ask of Kubernetes is what 1.20 has, and newer ones as well.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sandcell import Client, Session
+from sandcell.errors import SandcellError
+from tests.conftest import UNHURRIED
+from tests.kubernetes_cluster import Cluster, running_cluster
+from tests.running_service import RunningService
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]
+GUARD_SECONDS = 180
+
+
+@pytest.fixture(scope="module")
+def cluster(environments_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with running_cluster(environments_dir, tmp_path_factory.mktemp("kubernetes"), nodes=2) as cluster:
+        yield cluster
+
+
+@contextmanager
+def serving(cluster: Cluster, environments_dir: Path) -> Iterator[RunningService]:
+    """A service on pods, with directories of its own."""
+    directory = Path(tempfile.mkdtemp(prefix="scdata", dir="/tmp"))
+    settings = {
+        "environments_dir": environments_dir,
+        "runtime": "kubernetes",
+        "kubernetes_config": cluster.config,
+        "interrupt_grace_seconds": 1,
+        **UNHURRIED,
+    }
+    service = RunningService(directory, settings)
+    try:
+        service.start()
+        yield service
+    finally:
+        service.stop()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def service(cluster: Cluster, environments_dir: Path) -> Iterator[RunningService]:
+    with serving(cluster, environments_dir) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def client(service: RunningService) -> Iterator[Client]:
+    with service.client() as client:
+        yield client
+
+
+def wait(holds: Callable[[], bool]) -> None:
+    """Until it holds; the deadline is a guard."""
+    give_up = time.monotonic() + GUARD_SECONDS
+    while not holds():
+        assert time.monotonic() < give_up
+        time.sleep(0.2)
+
+
+def left(cluster: Cluster) -> list[str]:
+    """What a namespace has of sandboxes."""
+    return [each["metadata"]["name"] for kind in ("pods", "secrets") for each in cluster.objects(kind)]
+
+
+def test_a_session_lives_in_a_pod_and_leaves_nothing(client: Client, cluster: Cluster) -> None:
+    with client.session() as session:
+        assert session.run("x = 6 * 7\nprint(x)").stdout == "42\n"
+        (pod,) = cluster.objects("pods")
+        assert pod["status"]["phase"] == "Running"
+        (secret,) = cluster.objects("secrets")
+        assert pod["metadata"]["ownerReferences"][0]["uid"] == secret["metadata"]["uid"]
+        session.run("import os\nos.makedirs('a/b')\nopen('a/b/c.txt', 'w').write('made there')\nos.symlink('a', 'l')")
+        session.upload("up/given.txt", b"made here")
+        assert session.run("print(open('up/given.txt').read())").stdout == "made here\n"
+        assert session.download("a/b/c.txt") == b"made there"
+        assert "'x'" in str(client.variables(session.id))
+        session.restart()
+        assert session.run("print('x' in globals(), open('a/b/c.txt').read())").stdout == "False made there\n"
+        shown = client.get_session(session.id)
+        assert (shown.generation, shown.runtime) == (2, "kubernetes")
+        assert shown.usage.memory_limit_bytes == 2048 << 20
+        workspace = shown.workspace_id
+    assert client.workspace_read(workspace, "a/b/c.txt") == b"made there"
+    assert client.workspace_read(workspace, "up/given.txt") == b"made here"
+    wait(lambda: not left(cluster))
+    with client.session(workspace_id=workspace) as session:
+        assert session.run("import os\nprint(open('a/b/c.txt').read(), os.readlink('l'))").stdout == "made there a\n"
+
+
+def test_code_is_interrupted_at_its_deadline_and_killed_where_it_does_not_heed(client: Client) -> None:
+    with client.session() as session:
+        assert session.run("import time\ntime.sleep(600)", timeout_seconds=1).status == "timeout"
+        stubborn = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass"
+        assert session.run(stubborn, timeout_seconds=1).status == "timeout"
+        assert session.run("print('again')").stdout == "again\n"
+        assert client.get_session(session.id).generation == 2
+
+
+def test_running_out_of_memory_ends_the_kernel_and_not_the_pod(client: Client) -> None:
+    with client.session() as session:
+        session.run("import os\nopen('kept', 'w').write('x')")
+        died = session.run("import ctypes\nn = bytearray(3 << 30)\nfor i in range(0, len(n), 4096): n[i] = 1")
+        assert died.status in ("died", "error", "interrupted"), died
+        assert session.run("print(open('kept').read())").stdout == "x\n"
+
+
+def test_a_service_that_was_killed_takes_up_its_pods(cluster: Cluster, environments_dir: Path) -> None:
+    with serving(cluster, environments_dir) as service:
+        with service.client() as client:
+            session = client.start_session()
+            lost = client.start_session()
+            client.run(session.id, "x = 'kept in memory'\nopen('f', 'w').write('and on disk')")
+        service.kill()
+        cluster.kubectl("-n", "sandcell", "delete", "pod", f"sandcell-{lost.id}", "--wait=true")
+        service.start()
+        with service.client() as client:
+            assert client.run(session.id, "print(x, open('f').read())").stdout == "kept in memory and on disk\n"
+            assert client.run(lost.id, "print('another pod')").stdout == "another pod\n"
+            for each in (session, lost):
+                client.stop_session(each.id)
+    wait(lambda: not left(cluster))
+
+
+def test_a_pod_that_the_cluster_removes_is_told_and_followed_by_another(client: Client, cluster: Cluster) -> None:
+    with client.session() as session:
+        session.run("x = 1\nopen('f', 'w').write('flushed')", sync="before_return")
+        cluster.kubectl("-n", "sandcell", "delete", "pod", f"sandcell-{session.id}", "--wait=true")
+        wait(lambda: client.get_session(session.id).generation >= 1)
+        result = session.run("print('x' in globals(), open('f').read())")
+        assert result.stdout == "False flushed\n"
+        assert client.get_session(session.id).generation == 2
+
+
+ATTEMPTS = {
+    "the API server, by its variables": "import os\nassert not [n for n in os.environ if n.startswith('KUBERNETES')]",
+    "a service account's token": "import os\nassert not os.path.exists('/var/run/secrets/kubernetes.io')",
+    "a name of the cluster's": """
+import socket
+try: socket.getaddrinfo("kubernetes.default.svc", 443)
+except OSError: pass
+else: raise AssertionError""",
+    "privileges": """
+import os
+status = dict(line.split(":\\t", 1) for line in open("/proc/self/status").read().splitlines() if ":\\t" in line)
+assert all(int(status[name], 16) == 0 for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")), status
+assert status["NoNewPrivs"] == "1" and status["Seccomp"] == "2"
+assert status["Uid"].split() == status["Gid"].split() == ["1000"] * 4
+for change in (lambda: os.setuid(0), lambda: os.setgid(0), lambda: os.setgroups([0])):
+    try: change()
+    except PermissionError: continue
+    raise AssertionError""",
+    "the image": """
+import os
+for place in ("/etc/passwd", "/usr/bin/python3", "/opt/sandcell/guest/boot.py", "/new"):
+    try: open(place, "ab")
+    except OSError: continue
+    raise AssertionError(place)""",
+    "mounts, namespaces, modules": """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.mount(b"none", b"/tmp", b"tmpfs", 0, None) == -1
+assert libc.unshare(0x10000000) == -1 and libc.unshare(0x40000000) == -1
+assert libc.syscall(175, 0, 0, 0) == -1 and libc.syscall(321, 5, 0, 0) == -1
+assert libc.syscall(298, 0, 0, -1, -1, 0) == -1""",
+    "devices": """
+import os
+try: os.mknod("/tmp/disk", 0o60600, os.makedev(254, 0))
+except PermissionError: pass
+else: raise AssertionError
+assert not [n for n in os.listdir("/dev") if n.startswith(("sd", "vd", "nvme", "kmsg", "mem", "kvm"))]""",
+    "processes of others": """
+import os
+names = [open(f"/proc/{n}/cmdline", "rb").read() for n in os.listdir("/proc") if n.isdigit()]
+assert not [n for n in names if b"kubelet" in n or b"containerd" in n or b"pause" in n], names""",
+    "the kernel's settings": """
+for place in ("/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/sys/kernel/uevent_helper"):
+    try: open(place, "w").write("x")
+    except OSError: continue
+    raise AssertionError(place)""",
+    "the gateway's half of the keys": """
+import os
+assert sorted(n for n in os.listdir("/run/sandcell-keys") if n[0] != ".") == ["ca.crt", "guest.crt", "guest.key"]""",
+    "the guest as a gateway, without the gateway's key": """
+import socket, ssl
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+with context.wrap_socket(socket.create_connection(("127.0.0.1", 7443), 10)) as stream:
+    try:
+        stream.sendall(b"guest\\n")
+        assert stream.recv(10) == b""
+    except OSError: pass""",
+    "a lower score for when memory runs out": """
+own, guest = (int(open(f"/proc/{n}/oom_score_adj").read()) for n in ("self", "1"))
+assert own > guest, (own, guest)""",
+}
+
+
+@pytest.fixture(scope="module")
+def inside(client: Client) -> Iterator[Session]:
+    with client.session() as session:
+        yield session
+
+
+@pytest.mark.parametrize("what", ATTEMPTS)
+def test_code_in_a_pod_does_not_get(what: str, inside: Session) -> None:
+    result = inside.run(ATTEMPTS[what])
+    assert result.status == "ok", result.error
+
+
+def test_what_code_does_to_its_guest_ends_its_own_pod_at_most(client: Client, inside: Session) -> None:
+    with client.session() as other:
+        other.run("import os, signal\nos.kill(1, signal.SIGKILL)\nprint('PID 1 takes no signal from within')")
+        assert other.run("os.kill(1, signal.SIGTERM)\nimport time\ntime.sleep(60)").status == "died"
+        wait(lambda: _runs_again(client, other.id))
+        assert other.run("print('in another pod')").stdout == "in another pod\n"
+    assert inside.run("print('unharmed')").stdout == "unharmed\n"
+
+
+def test_a_lost_node_takes_its_sessions_pods_and_no_session(client: Client, cluster: Cluster) -> None:
+    """Last of this module: the node does not come back."""
+    sessions = [client.start_session() for _ in range(4)]
+    for each in sessions:
+        client.run(each.id, "x = 1\nopen('f', 'w').write('in the store')", sync="before_return")
+    nodes = {
+        pod["metadata"]["labels"]["sandcell.dev/sandbox"]: pod["spec"]["nodeName"] for pod in cluster.objects("pods")
+    }
+    cluster.kill_node(2)
+    hit = [each for each in sessions if nodes[each.id] == "n2"]
+    assert hit, nodes
+    for each in hit:
+        wait(lambda each=each: _runs_again(client, each.id))
+        assert client.run(each.id, "print('x' in globals(), open('f').read())").stdout == "False in the store\n"
+    for each in sessions:
+        if each not in hit:
+            assert client.run(each.id, "print(x)").stdout == "1\n"
+        client.stop_session(each.id)
+
+
+def _runs_again(client: Client, session_id: str) -> bool:
+    try:
+        return client.run(session_id, "1").status == "ok"
+    except SandcellError:
+        return False

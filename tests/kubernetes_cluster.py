@@ -1,0 +1,156 @@
+"""A Kubernetes cluster in network namespaces of this machine, by a folder of scripts: `SANDCELL_KUBERNETES` names it.
+
+The folder has `prepare.sh`, `cluster/up.sh` and `cluster/down.sh`; its daemons and what they need are the folder's
+business. Nothing of the cluster reaches out of its namespaces: who talks to it enters one (`Cluster.entered`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernels.kubernetes import images
+from kernels.oci import environments
+from kernels.system_calls import failure, libc
+
+REPOSITORY = Path(__file__).parent.parent
+PROGRAMS = ("containerd", "runc", "etcd", "iptables", "ip", "bc", "openssl", "xz", "kubectl")
+REGISTRY = "sandcell.local"
+NAMESPACE = "sandcell"
+PREFIX = "sck"
+"""Of network namespaces and control groups."""
+NEW_NETWORK = 0x40000000
+
+
+def folder() -> Path:
+    """Where the scripts are, whether or not they are there."""
+    return Path(os.environ.get("SANDCELL_KUBERNETES", REPOSITORY.parent / "shared/kubernetes")).absolute()
+
+
+def why_not() -> str:
+    """What is missing for a cluster, empty when nothing is."""
+    place = folder()
+    if not (place / "cluster/up.sh").exists():
+        return f"SANDCELL_KUBERNETES names no folder of a Kubernetes: there is no {place}/cluster/up.sh"
+    if missing := [each for each in PROGRAMS if shutil.which(each) is None]:
+        return f"a Kubernetes cluster needs {', '.join(missing)}: scripts/install kubernetes installs what is missing"
+    return "" if os.geteuid() == 0 else "a Kubernetes cluster needs root"
+
+
+class Cluster:
+    """One of some nodes; `config` is its administrator's kubeconfig."""
+
+    def __init__(self, place: Path, archives: list[Path], *, nodes: int = 1, grace_seconds: int = 10) -> None:
+        self.place = place
+        self._nodes = nodes
+        prepared = subprocess.run(
+            ["bash", folder() / "prepare.sh", place], check=True, capture_output=True, text=True, timeout=120
+        ).stdout
+        assert "export W=" in prepared, prepared
+        pause = place / "img/pause.tar"
+        self._variables = {
+            **os.environ,
+            "P": PREFIX,
+            "W": str(place / "run"),
+            "B": str(place / "bin"),
+            "ETCD": str(place / "etcd"),
+            "IMAGES": " ".join(map(str, (pause, *archives))),
+            "NODE_GRACE": f"{grace_seconds}s",
+        }
+        self.config = place / "run/pki/admin.kubeconfig"
+
+    def start(self) -> None:
+        """Returns when all nodes are ready and the namespace is there."""
+        self._script("up.sh", str(self._nodes))
+        self.kubectl("create", "namespace", NAMESPACE)
+
+    def stop(self) -> None:
+        """End all of it; leaves nothing."""
+        self._script("down.sh")
+
+    def _script(self, name: str, *arguments: str) -> None:
+        log = self.place / f"{name}.log"
+        with log.open("wb") as said:
+            done = subprocess.run(
+                ["bash", folder() / "cluster" / name, *arguments],
+                env=self._variables,
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                timeout=420,
+                check=False,
+            )
+        assert done.returncode == 0 or name == "down.sh", log.read_text()[-4000:]
+
+    @property
+    def network(self) -> str:
+        """The network namespace from which the API server and the pods are reached."""
+        return f"/var/run/netns/{PREFIX}-cp"
+
+    @contextlib.contextmanager
+    def entered(self) -> Iterator[None]:
+        """Have this thread, and what it starts from now on, in the cluster's network."""
+        with Path("/proc/thread-self/ns/net").open() as before, Path(self.network).open() as inside:
+            _enter(inside.fileno())
+            try:
+                yield
+            finally:
+                _enter(before.fileno())
+
+    def kubectl(self, *arguments: str) -> str:
+        command = ["nsenter", f"--net={self.network}", "kubectl", f"--kubeconfig={self.config}", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def objects(self, kind: str) -> list[dict[str, Any]]:
+        """All of this kind in the namespace, but for what the cluster itself puts into each."""
+        found = json.loads(self.kubectl("-n", NAMESPACE, "get", kind, "-o", "json"))["items"]
+        return [each for each in found if each["metadata"]["name"].startswith("sandcell-")]
+
+    def kill_node(self, number: int) -> None:
+        """A power cut: everything on the node is gone at once."""
+        top = int((self.place / f"run/pid/node-n{number}").read_text())
+        (first,) = Path(f"/proc/{top}/task/{top}/children").read_text().split()
+        os.kill(int(first), signal.SIGKILL)
+
+
+def _enter(namespace: int) -> None:
+    if libc.setns(namespace, NEW_NETWORK) != 0:
+        raise failure("setns")
+
+
+def write_image(directory: Path) -> Path:
+    """The image `python` as the nodes run it, kept for as long as it and the guest are of the same version."""
+    version = images.reference(environments.find_installed(directory)["python"], REGISTRY).rpartition(":")[2]
+    place = directory.parent / "kubernetes-images"
+    place.mkdir(exist_ok=True)
+    archive = place / f"python-{version}.tar"
+    if not archive.exists():
+        for each in place.glob("python-*.tar"):
+            each.unlink()
+        images.write_archive("python", directory, REGISTRY, archive, lambda line: None)
+    return archive
+
+
+@contextlib.contextmanager
+def running_cluster(environments_dir: Path, place: Path, *, nodes: int = 1) -> Iterator[Cluster]:
+    """A cluster that has the image `python`, entered by this thread; skips the test where none can be had."""
+    if why := why_not():
+        pytest.skip(why)
+    cluster = Cluster(place, [write_image(environments_dir)], nodes=nodes)
+    try:
+        cluster.start()
+        with cluster.entered():
+            yield cluster
+    finally:
+        cluster.stop()

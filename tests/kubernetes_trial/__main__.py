@@ -1,0 +1,163 @@
+"""The trial as a program; its last line sums up, and its exit status is 0 when nothing was found that should not be."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sandcell import Client
+from sandcell.errors import SandcellError
+from tests.kubernetes_cluster import REPOSITORY, Cluster, why_not, write_image
+from tests.running_service import RunningService
+
+SESSIONS = 10
+NODES = 3
+GUARD_SECONDS = 240.0
+
+
+@dataclass
+class Trial:
+    """What was measured, and `findings`: what should not have been."""
+
+    cluster: Cluster
+    client: Client
+    starts: list[float] = field(default_factory=list)
+    cells: int = 0
+    restored: int = 0
+    findings: list[str] = field(default_factory=list)
+
+    def start(self, _number: int) -> str:
+        """One session with its first result."""
+        began = time.monotonic()
+        session = self.client.start_session()
+        self.expect(session.id, "x = 6 * 7\nprint(x)", "42\n")
+        self.starts.append(time.monotonic() - began)
+        return session.id
+
+    def work(self, session_id: str) -> None:
+        """Cells that need each other, and a file that is in the store when the last of them has ended."""
+        for number in range(10):
+            self.expect(session_id, f"x += 1\nprint(x - {number})", "43\n")
+        self.client.run(session_id, "open('kept', 'w').write('kept')", sync="before_return")
+
+    def expect(self, session_id: str, code: str, printed: str) -> None:
+        result = self.client.run(session_id, code)
+        self.cells += 1
+        if result.stdout != printed:
+            self.findings.append(f"{session_id}: {code!r} printed {result.stdout!r}: {result!r}")
+
+    def lose_node(self, sessions: list[str], pool: ThreadPoolExecutor) -> str:
+        """Cut the power of the last node: its sessions say so and go on elsewhere, the others notice nothing."""
+        places = {
+            pod["metadata"]["labels"]["sandcell.dev/sandbox"]: pod["spec"]["nodeName"]
+            for pod in self.cluster.objects("pods")
+        }
+        lost = f"n{NODES}"
+        hit = [each for each in sessions if places.get(each) == lost]
+        if not hit:
+            self.findings.append(f"no session was on {lost}: {places}")
+        began = time.monotonic()
+        self.cluster.kill_node(NODES)
+        for each in sessions:
+            if each not in hit:
+                self.expect(each, "print(x)", "52\n")
+        list(pool.map(self.require_restored, hit))
+        return f"{len(hit)} sessions of a lost node went on {time.monotonic() - began:.0f} s later"
+
+    def require_restored(self, session_id: str) -> None:
+        """In another pod, of the next generation, with its files and without its globals."""
+        give_up = time.monotonic() + GUARD_SECONDS
+        while True:
+            try:
+                result = self.client.run(session_id, "print('x' in globals(), open('kept').read())")
+                break
+            except SandcellError as error:
+                if time.monotonic() > give_up:
+                    return self.findings.append(f"{session_id} did not go on: {error}")
+                time.sleep(1)
+        told = self.client.get_session(session_id).generation
+        if result.stdout != "False kept\n" or told < 2:
+            return self.findings.append(f"{session_id} went on at generation {told} with {result!r}")
+        self.restored += 1
+        return None
+
+    def require_nothing_left(self) -> None:
+        give_up = time.monotonic() + GUARD_SECONDS
+        while left := [each["metadata"]["name"] for kind in ("pods", "secrets") for each in self.cluster.objects(kind)]:
+            if time.monotonic() > give_up:
+                return self.findings.append(f"left in the cluster: {', '.join(left)}")
+            time.sleep(0.5)
+        return None
+
+
+def run(trial: Trial) -> str:
+    """All of it; returns the line that sums up."""
+    with ThreadPoolExecutor(SESSIONS) as pool:
+        first = trial.start(0)
+        alone = trial.starts[0]
+        sessions = [first, *pool.map(trial.start, range(SESSIONS - 1))]
+        print(f"{SESSIONS} sessions in pods, the first alone, the others at once", flush=True)
+        began = time.monotonic()
+        list(pool.map(trial.work, sessions))
+        print(f"cells in all of them at once: {time.monotonic() - began:.1f} s", flush=True)
+        lost = trial.lose_node(sessions, pool)
+        print(lost, flush=True)
+        list(pool.map(trial.client.stop_session, sessions))
+    trial.require_nothing_left()
+    return (
+        f"{SESSIONS} sessions on {NODES} nodes: create to first result {alone:.2f} s alone,"
+        f" {statistics.median(trial.starts[1:]):.2f} s (median) with {SESSIONS - 1} at once; {trial.cells} cells;"
+        f" {lost}, {trial.restored} with their files; {len(trial.findings)} findings"
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.kubernetes_trial", description=__doc__)
+    parser.add_argument(
+        "--data-dir", type=Path, default=Path(os.environ.get("SANDCELL_DATA_DIR", REPOSITORY / ".sandcell"))
+    )
+    environments = parser.parse_args().data_dir / "environments"
+    if why := why_not():
+        print(f"kubernetes-trial: {why}", file=sys.stderr)
+        return 2
+    place, data = (Path(tempfile.mkdtemp(prefix=each, dir="/tmp")) for each in ("sckube", "scdata"))
+    cluster = Cluster(place, [write_image(environments)], nodes=NODES)
+    try:
+        print(f"a cluster of {NODES} nodes ...", flush=True)
+        cluster.start()
+        settings = {
+            "environments_dir": environments,
+            "runtime": "kubernetes",
+            "kubernetes_config": cluster.config,
+            "requests_per_second": 10_000,
+            "run_dir": "/run/sandcell-trial",
+        }
+        with cluster.entered():
+            service = RunningService(data, settings)
+            try:
+                service.start()
+                with service.client() as client:
+                    trial = Trial(cluster, client)
+                    line = run(trial)
+            finally:
+                service.stop()
+    finally:
+        cluster.stop()
+        for each in (place, data, Path("/run/sandcell-trial")):
+            shutil.rmtree(each, ignore_errors=True)
+    for finding in trial.findings:
+        print(f"found: {finding}")
+    print(f"kubernetes-trial: {line}")
+    return 1 if trial.findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

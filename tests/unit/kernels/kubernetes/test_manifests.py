@@ -1,0 +1,107 @@
+"""What is asked of the API server for one sandbox."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kernels.environment import Environment, ExecutionRole, NetworkMode, NetworkPolicy, PackageIndex, Resources
+from kernels.errors import SandboxFailed
+from kernels.kubernetes import manifests
+from kernels.sandbox import SandboxSpec
+
+SANDBOX = "0bddc141-7f55-4b6c-8f0d-d70b7eb43059"
+ENVIRONMENT = Environment(
+    "python", "/nowhere", "sha256:abc", resources=Resources(memory_mb=2048, storage_mb=512), variables=(("A", "$(B)"),)
+)
+
+
+def make(environment: Environment = ENVIRONMENT, runtime_class: str = "") -> dict[str, Any]:
+    spec = SandboxSpec(SANDBOX, environment, generation=3)
+    return manifests.pod("tag", spec, image="registry/image:1", runtime_class=runtime_class, owner="uid-of-the-secret")
+
+
+def test_a_pod_is_restricted() -> None:
+    spec = make()["spec"]
+    (container,) = spec["containers"]
+    assert container["securityContext"] == {
+        "runAsNonRoot": True,
+        "runAsUser": 1000,
+        "runAsGroup": 1000,
+        "allowPrivilegeEscalation": False,
+        "privileged": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert (spec["automountServiceAccountToken"], spec["enableServiceLinks"]) == (False, False)
+    assert not {"hostNetwork", "hostPID", "hostIPC", "serviceAccountName", "initContainers"} & spec.keys()
+    kinds = {key for volume in spec["volumes"] for key in volume} - {"name"}
+    assert kinds == {"emptyDir", "secret"}
+
+
+def test_a_pod_has_limits_on_all_it_can_take() -> None:
+    spec = make()["spec"]
+    limits = spec["containers"][0]["resources"]["limits"]
+    assert limits == {"memory": str(2048 << 20), "cpu": "1158m", "ephemeral-storage": str(512 << 20)}
+    assert all("sizeLimit" in volume["emptyDir"] for volume in spec["volumes"] if "emptyDir" in volume)
+
+
+def test_a_pod_goes_with_its_secret_and_is_shown_the_guests_half_of_it() -> None:
+    pod = make()
+    (owner,) = pod["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"], owner["uid"]) == ("Secret", f"sandcell-{SANDBOX}", "uid-of-the-secret")
+    (keys,) = [volume["secret"] for volume in pod["spec"]["volumes"] if "secret" in volume]
+    assert [each["key"] for each in keys["items"]] == ["ca.crt", "guest.crt", "guest.key"]
+
+
+def test_a_secret_says_what_is_to_be_known_without_the_pod() -> None:
+    secret = manifests.secret("tag", SandboxSpec(SANDBOX, ENVIRONMENT), {"ca.crt": b"content"})
+    assert secret["metadata"]["labels"][manifests.SERVICE] == "tag"
+    assert secret["metadata"]["labels"][manifests.SANDBOX] == SANDBOX
+    assert secret["metadata"]["annotations"] == {manifests.DIGEST: "sha256:abc"}
+    assert base64.b64decode(secret["data"]["ca.crt"]) == b"content"
+
+
+def test_the_guest_is_told_what_a_host_would_tell_it() -> None:
+    command = make()["spec"]["containers"][0]["command"]
+    assert command[:4] == ["/usr/bin/python3", "-I", "-B", "/opt/sandcell/guest"]
+    told = dict(zip(command[4::2], command[5::2], strict=True))
+    assert (told["--generation"], told["--network"], told["--tls-port"]) == ("3", "SANDBOX", str(manifests.PORT))
+    assert told["--netlink-sockets"] == "16"
+    assert told["--variables"] == json.dumps({"A": "$$(B)"})  # the cluster makes $(B) of it, and no variable's value
+
+
+def test_a_class_is_asked_for_and_gvisor_counts_its_own_sockets() -> None:
+    spec = make(runtime_class="gvisor-1")["spec"]
+    assert spec["runtimeClassName"] == "gvisor-1"
+    command = spec["containers"][0]["command"]
+    assert command[command.index("--netlink-sockets") + 1] == "0"
+    assert "runtimeClassName" not in make()["spec"]
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        replace(ENVIRONMENT, network=NetworkPolicy(NetworkMode.PUBLIC)),
+        replace(ENVIRONMENT, role=ExecutionRole("bucket", "prefix")),
+        replace(ENVIRONMENT, index=PackageIndex("https://index.example/")),
+    ],
+)
+def test_what_asks_for_a_way_out_is_refused(environment: Environment) -> None:
+    with pytest.raises(SandboxFailed, match="does not have yet"):
+        make(environment)
+
+
+def test_nothing_leaves_a_sandbox_and_one_port_is_reached() -> None:
+    spec = manifests.policy("tag")["spec"]
+    assert spec["podSelector"] == {"matchLabels": {manifests.SERVICE: "tag"}}
+    assert set(spec["policyTypes"]) == {"Ingress", "Egress"}
+    assert spec["egress"] == []
+    assert spec["ingress"] == [{"ports": [{"protocol": "TCP", "port": manifests.PORT}]}]
+    assert make()["metadata"]["labels"][manifests.SERVICE] == "tag"
