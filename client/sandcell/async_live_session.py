@@ -231,6 +231,7 @@ class AsyncSession:
     variables = _bound(i.variables)
     complete = _bound(i.complete)
     inspect = _bound(i.inspect)
+    rows = _bound(i.rows)
     output = _bound(i.output)
     take_lease = _bound(le.take_lease)
     get_lease = _bound(le.get_lease)
