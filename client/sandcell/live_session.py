@@ -227,6 +227,7 @@ class Session:
     variables = _bound(i.variables)
     complete = _bound(i.complete)
     inspect = _bound(i.inspect)
+    rows = _bound(i.rows)
     output = _bound(i.output)
     create_checkpoint = _bound(ch.create_checkpoint)
     list_checkpoints = _bound(ch.list_checkpoints)

@@ -284,6 +284,7 @@ class AsyncClient:
     variables = _method(i.variables)
     complete = _method(i.complete)
     inspect = _method(i.inspect)
+    rows = _method(i.rows)
     output = _method(i.output)
     files = _method(f.files)
     upload = _method(f.upload)

@@ -7,7 +7,9 @@ export interface Session {
   ended: { reason: string; detail: string; at: string } | null;
   usage: { memory_bytes: number; memory_limit_bytes: number; cpu_seconds: number; storage_used_bytes: number;
     storage_limit_bytes: number; executions: number };
-  labels: Record<string, string>; agent: string | null; memory: "resident" | "paged_out" | null;
+  labels: Record<string, string>; agent: string | null; memory: "resident" | "paged_out" | null; workspace_id: string;
+  sync: { last_flush_at: string | null; pending: boolean; error: string | null; pending_files: number; pending_bytes: number; retry_at: string | null };
+  lease: { holder: string; expires_at: string } | null; from: { session: string; cell: number | null } | null;
 }
 export type Text = string | string[];
 export interface Output {
@@ -23,6 +25,8 @@ export interface Execution {
   death: { cause: string; detail: string } | null; why: string | null;
   truncated: { stdout: number; stderr: number; outputs: number };
   memory: { detail: string } | null;
+  /** Its outputs are not in this page's memory; they are asked for again when they come into sight. */
+  dropped?: boolean;
 }
 export interface Page<T> { items: T[]; next_cursor: string | null }
 export interface Who { principal: string; administrator: boolean; scope: "read" | "run" | "admin"; expires_at: string | null }
@@ -57,8 +61,8 @@ async function send(method: string, path: string, body?: unknown, more: RequestI
   throw new Failure(answer.status, problem.code ?? "", problem.message ?? `The service answered with ${answer.status}.`);
 }
 
-export async function ask<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
-  const answer = await send(method, path, body, { signal });
+export async function ask<T>(method: string, path: string, body?: unknown, signal?: AbortSignal, headers?: Record<string, string>): Promise<T> {
+  const answer = await send(method, path, body, { signal, headers });
   return (answer.status === 204 ? undefined : await answer.json()) as T;
 }
 
@@ -72,8 +76,31 @@ export async function download(path: string, name: string): Promise<void> {
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
-export async function upload(path: string, file: File): Promise<void> {
-  await send("PUT", path, undefined, { body: file });
+/** A file of the service's, of which at most so many bytes are read; `whole` says whether that is all of it. */
+export async function read(path: string, most: number, signal?: AbortSignal): Promise<{ content: Uint8Array<ArrayBuffer>; whole: boolean }> {
+  const answer = await send("GET", path, undefined, { signal, headers: { Range: `bytes=0-${most - 1}` } });
+  const content = new Uint8Array(await answer.arrayBuffer());
+  const total = Number(answer.headers.get("Content-Range")?.split("/")[1] ?? content.length);
+  return { content, whole: total <= content.length };
+}
+
+/** `fetch` does not say how far an upload is. */
+export function upload(path: string, file: File, onProgress: (sent: number) => void): Promise<void> {
+  return new Promise((done, fail) => {
+    const request = new XMLHttpRequest();
+    request.open("PUT", path);
+    for (const [name, value] of Object.entries(HEADERS)) request.setRequestHeader(name, value);
+    request.upload.onprogress = (event) => onProgress(event.loaded);
+    request.onerror = () => fail(new Failure(0, "unreachable", "The service does not answer."));
+    request.onload = () => {
+      if (request.status < 300) { done(); return; }
+      let problem: { code?: string; message?: string } = {};
+      try { problem = JSON.parse(request.responseText).error ?? {}; } catch { /* not the service's own words */ }
+      if (request.status === 401) signedOut.dispatchEvent(new Event("out"));
+      fail(new Failure(request.status, problem.code ?? "", problem.message ?? `The service answered with ${request.status}.`));
+    };
+    request.send(file);
+  });
 }
 
 /** All items of a list, page by page as they come. */

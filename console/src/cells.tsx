@@ -13,7 +13,9 @@ const ENDS: Record<string, string> = {
   timeout: "Stopped: it ran into its time limit.", interrupted: "Interrupted.", rejected: "Not run.",
 };
 
-export function Cells({ executions }: { executions: Execution[] }) {
+interface CellsProps { executions: Execution[]; want: (ids: string[]) => void; target: { id: string } | null }
+
+export function Cells({ executions, want, target }: CellsProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const heights = useRef(new Map<string, number>());
   const atEnd = useRef(true);
@@ -55,6 +57,13 @@ export function Cells({ executions }: { executions: Execution[] }) {
     sizes.observe(scroller.current!);
     return () => sizes.disconnect();
   }, []);
+  useEffect(() => want(executions.slice(first, last).map((each) => each.id)), [executions, first, last]);
+  useEffect(() => {
+    const at = executions.findIndex((each) => each.id === target?.id);
+    if (at < 0) return;
+    atEnd.current = false;
+    scroller.current!.scrollTop = offsets[at]!;
+  }, [target]);
   // Who reads the end goes on reading the end; who reads further up is left there.
   useLayoutEffect(() => {
     const element = scroller.current!;
@@ -66,7 +75,7 @@ export function Cells({ executions }: { executions: Execution[] }) {
       <div style={{ height: `${offsets[first]}px` }} />
       {executions.slice(first, last).map((each, at) => (
         <Cell key={each.id} execution={each} before={executions[first + at - 1]} number={first + at + 1}
-          count={executions.length} observer={observer} />
+          count={executions.length} observer={observer} height={each.dropped ? heights.current.get(each.id) : undefined} />
       ))}
       <div style={{ height: `${offsets[executions.length]! - offsets[last]!}px` }} />
     </div>
@@ -84,9 +93,9 @@ function search(offsets: Float64Array, wanted: number): number {
   return low;
 }
 
-interface CellProps { execution: Execution; before?: Execution; number: number; count: number; observer: ResizeObserver }
+interface CellProps { execution: Execution; before?: Execution; number: number; count: number; observer: ResizeObserver; height?: number }
 
-const Cell = memo(function Cell({ execution, before, number, count, observer }: CellProps) {
+const Cell = memo(function Cell({ execution, before, number, count, observer, height }: CellProps) {
   const element = useRef<HTMLElement>(null);
   useLayoutEffect(() => {
     const own = element.current!;
@@ -97,7 +106,7 @@ const Cell = memo(function Cell({ execution, before, number, count, observer }: 
   const sentence = explain(execution);
   return (
     <article ref={element} class={`cell ${execution.status}`} data-id={execution.id} aria-label={`Cell ${number}, ${execution.status}`}
-      aria-posinset={number} aria-setsize={count}>
+      aria-posinset={number} aria-setsize={count} style={height === undefined ? undefined : { minHeight: `${height}px` }}>
       {before && before.generation < execution.generation && execution.generation > 0 && (
         <p class="note">A new kernel, generation {execution.generation}: the variables of the one before are gone.</p>
       )}
@@ -107,10 +116,10 @@ const Cell = memo(function Cell({ execution, before, number, count, observer }: 
         <span class="took"><Took execution={execution} /></span>
       </div>
       <div class="outputs">
-        <Outputs outputs={execution.outputs} />
+        {execution.dropped ? <p class="hint">Its output comes again.</p> : <Outputs outputs={execution.outputs} />}
         {execution.late.length > 0 && <><p class="hint">Came after the end:</p><Outputs outputs={execution.late} /></>}
         {running && <p class="hint" role="status">Running</p>}
-        {sentence && <p class="sentence">{sentence}</p>}
+        {sentence && <p class={execution.status === "queued" ? "hint" : "sentence"}>{sentence}</p>}
         {execution.memory && <p class="sentence">{execution.memory.detail}</p>}
         {execution.truncated.stdout + execution.truncated.stderr + execution.truncated.outputs > 0 && (
           <p class="hint">A part of this output was left out, since it is long; the notebook says where the whole is.</p>
@@ -141,6 +150,6 @@ function explain(execution: Execution): string {
   if (execution.death) return `The kernel died (${execution.death.cause}): ${execution.death.detail}`;
   const shownError = execution.outputs.some((each) => each.output_type === "error");
   const error = execution.error && !shownError ? `${execution.error.name}: ${execution.error.value}` : "";
-  return [execution.status === "queued" ? "Waits for what runs before it." : ENDS[execution.status], error, execution.why && `${execution.why}.`]
-    .filter(Boolean).join(" ");
+  if (execution.status === "queued") return execution.why ? `Waits: ${execution.why}.` : "Waits for what runs before it.";
+  return [ENDS[execution.status], error, execution.why && `${execution.why}.`].filter(Boolean).join(" ");
 }

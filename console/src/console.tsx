@@ -1,15 +1,30 @@
 // The frame around all pages: who is signed in, and which page the address names (`#/sessions/ID`).
 
 import { useEffect, useState } from "preact/hooks";
+import { later } from "./answers";
 import { ask, onSignedOut, type Failure, type Who } from "./api";
 import { SessionPage } from "./session";
 import { Sessions } from "./sessions";
 import { Offer, SignIn, type Offered } from "./sign_in";
 
+const Environments = later(async () => (await import("./environments")).Environments);
+const EnvironmentPage = later(async () => (await import("./environments")).EnvironmentPage);
+const Operations = later(async () => (await import("./operations")).Operations);
+const ReplayPage = later(async () => (await import("./replay")).ReplayPage);
+const Compare = later(async () => (await import("./compare")).Compare);
 const LINK = "#sign-in=";
+const SECTIONS: [string, string][] = [["Sessions", ""], ["Environments", "environments"], ["Operations", "operations/usage"]];
 
 function readAddress(): string {
   return location.hash.replace(/^#/, "") || "/";
+}
+
+function decode(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part; // nobody's link of this page
+  }
 }
 
 async function lookAt(link: string): Promise<{ owner?: Who; problem?: string }> {
@@ -68,12 +83,16 @@ export function Console() {
     return <Offer offered={offered} who={who} onAnswer={answer} />;
   }
   if (who === null) return <SignIn problem={problem} onSignedIn={(found) => { setProblem(""); setWho(found); }} />;
-  const session = /^\/sessions\/([^/]+)$/.exec(address)?.[1];
+  const [, section = "", ...rest] = address.split("/").map(decode);
   return (
     <>
       <header class="top">
         <a class="brand" href="#/">Sandcell</a>
-        <nav aria-label="Pages"><a href="#/" aria-current={session ? undefined : "page"}>Sessions</a></nav>
+        <nav aria-label="Pages">
+          {SECTIONS.map(([name, path]) => (
+            <a key={path} href={`#/${path}`} aria-current={(path.split("/")[0] === section) ? "page" : undefined}>{name}</a>
+          ))}
+        </nav>
         <span class="who">{who.principal}{who.scope === "read" && " (may look only)"}</span>
         <button type="button" class="quiet" onClick={signOut}>Sign out</button>
       </header>
@@ -81,9 +100,18 @@ export function Console() {
         <p role="alert" class="problem">You are still signed in: {stays} <button type="button" onClick={signOut}>Try again</button></p>
       )}
       <main>
-        {session ? <SessionPage key={session} id={session} may={who.scope !== "read"} />
-          : <Sessions may={who.scope !== "read"} />}
+        <PageAt section={section} rest={rest} who={who} />
       </main>
     </>
   );
+}
+
+function PageAt({ section, rest: [first = "", second = ""], who }: { section: string; rest: string[]; who: Who }) {
+  const may = who.scope !== "read";
+  if (section === "sessions" && first) return <SessionPage key={first} id={first} who={who} />;
+  if (section === "environments") return first ? <EnvironmentPage key={first} id={first} may={may} /> : <Environments may={may} />;
+  if (section === "operations") return <Operations part={first || "usage"} who={who} />;
+  if (section === "replays" && first) return <ReplayPage key={first} id={first} may={may} />;
+  if (section === "compare" && second) return <Compare key={`${first} ${second}`} left={first} right={second} />;
+  return <Sessions may={may} />;
 }

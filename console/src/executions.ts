@@ -7,6 +7,8 @@ const AGAIN_SECONDS = [1, 2, 5, 10, 30];
 const FRAME_MILLISECONDS = 60;
 /** Answers that asking again does not change. */
 const FINAL = [401, 403, 404];
+/** Characters of outputs that this page keeps: of cells that were out of sight for longest they go, and come back. */
+const KEPT_CHARACTERS = 32_000_000;
 
 export interface Followed {
   executions: Execution[];
@@ -14,17 +16,36 @@ export interface Followed {
   problem: string;
   /** Raised by each thing that changes the session itself: a new kernel, its end. */
   changes: number;
+  /** Have the outputs of these in memory, and keep them there before others. */
+  want: (ids: string[]) => void;
+}
+
+function weigh(execution: Execution): number {
+  return [...execution.outputs, ...execution.late].reduce((sum, each) => sum + weighOutput(each), 0);
+}
+
+function weighOutput({ text, data, traceback }: Output): number {
+  const length = (value: unknown): number => typeof value === "string" ? value.length
+    : Array.isArray(value) ? value.reduce<number>((sum, each) => sum + length(each), 0) : value === undefined ? 0 : JSON.stringify(value).length;
+  return length(text) + length(traceback) + Object.values(data ?? {}).reduce<number>((sum, each) => sum + length(each), 0);
 }
 
 /** Everything this knows is in one map by id; what is shown is a copy of it, made a few times a second at most. */
 export function useExecutions(id: string): Followed {
-  const [shown, setShown] = useState<Followed>({ executions: [], loaded: false, problem: "", changes: 0 });
+  const wanted = useRef<(ids: string[]) => void>(() => undefined);
+  const [shown, setShown] = useState<Followed>({
+    executions: [], loaded: false, problem: "", changes: 0, want: (ids) => wanted.current(ids) });
   const state = useRef(shown);
 
   useEffect(() => {
     const stop = new AbortController();
     const known = new Map<string, Execution>();
     const streams = new Map<string, AbortController>();
+    /** How much is kept of each, those that were wanted last at the end. */
+    const weights = new Map<string, number>();
+    const coming = new Set<string>();
+    let inSight = new Set<string>();
+    let kept = 0;
     let timer: ReturnType<typeof setTimeout> | undefined;
 
     const show = (change: Partial<Followed> = {}) => {
@@ -81,12 +102,40 @@ export function useExecutions(id: string): Followed {
       // An answer that took longer than the one after it: what has ended or begun stays so.
       if (before && rank(before) > rank(execution)) return;
       const streamed = streams.has(execution.id);
-      // What has come of a running one by its own events is newer than what the list has of it.
-      known.set(execution.id, streamed && !execution.ended_at && before ? { ...execution, outputs: before.outputs } : execution);
+      // What has come of a running one by its own events is newer than what the list has of it. The text of its
+      // streams is in its outputs too.
+      const lean = { ...execution, stdout: "", stderr: "" };
+      known.set(execution.id, streamed && !execution.ended_at && before ? { ...lean, outputs: before.outputs } : lean);
+      if (execution.ended_at) keep(execution.id, weigh(execution));
       if (execution.ended_at) streams.get(execution.id)?.abort();
       else if (execution.status === "running" && !streamed) void followOne(execution.id);
       show();
     }
+
+    function keep(execution: string, weight: number): void {
+      kept += weight - (weights.get(execution) ?? 0);
+      weights.delete(execution);
+      weights.set(execution, weight);
+      for (const [oldest, its] of weights) {
+        if (kept <= KEPT_CHARACTERS) return;
+        if (oldest === execution || inSight.has(oldest)) continue;
+        known.set(oldest, { ...known.get(oldest)!, outputs: [], late: [], dropped: true });
+        weights.delete(oldest);
+        kept -= its;
+      }
+    }
+
+    wanted.current = (ids) => {
+      inSight = new Set(ids);
+      for (const each of ids) {
+        const weight = weights.get(each);
+        if (weight !== undefined) { weights.delete(each); weights.set(each, weight); }
+        else if (known.get(each)?.dropped && !coming.has(each)) {
+          coming.add(each);
+          void fetchOne(each).finally(() => coming.delete(each));
+        }
+      }
+    };
 
     async function followOne(execution: string): Promise<void> {
       const own = new AbortController();

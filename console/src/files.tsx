@@ -1,34 +1,48 @@
-// The files of a live session, one directory at a time: look, download, upload by drag or by a button.
+// The files of a session, one directory at a time: look, preview, download, upload by drag or by a button. Of a session
+// that is not live they are those of its workspace in the store.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ask, download, upload, type Page } from "./api";
+import { later } from "./answers";
+import { ask, download, upload, type Page, type Session } from "./api";
+import type { PreviewProps } from "./preview";
 import { size, useNow, When } from "./time";
 
-interface Entry { path: string; kind: "file" | "directory" | "link" | "other"; size: number; modified_at: string }
+const Preview = later<PreviewProps>(async () => (await import("./preview")).Preview);
 
-export function Files({ id, ended, may }: { id: string; ended: number; may: boolean }) {
+export interface Entry { path: string; kind: "file" | "directory" | "link" | "other"; size: number; modified_at: string }
+
+export function nameOf(path: string): string {
+  return path.slice(path.lastIndexOf("/") + 1);
+}
+
+interface Upload { name: string; sent: number; size: number }
+
+export function Files({ session, ended, may }: { session: Session; ended: number; may: boolean }) {
   const [directory, setDirectory] = useState("");
   const [page, setPage] = useState<Page<Entry> | null>(null);
   const [problem, setProblem] = useState("");
   const [doing, setDoing] = useState("");
+  const [sending, setSending] = useState<Upload | null>(null);
   const [over, setOver] = useState(false);
+  const [shown, setShown] = useState<Entry | null>(null);
   const chooser = useRef<HTMLInputElement>(null);
   const now = useNow(15);
-  const base = `/v1/sessions/${id}/files`;
+  const live = session.status === "READY";
+  const base = live ? `/v1/sessions/${session.id}/files` : `/v1/workspaces/${session.workspace_id}/files`;
 
   async function load(signal?: AbortSignal): Promise<void> {
     try {
       setPage(await ask("GET", `${base}?path=${encodeURIComponent(directory)}&limit=1000`, undefined, signal));
       setProblem("");
     } catch (error) {
-      if ((error as Error).name !== "AbortError") setProblem((error as Error).message);
+      if (!signal?.aborted) setProblem((error as Error).message);
     }
   }
   useEffect(() => {
     const stop = new AbortController();
     void load(stop.signal);
     return () => stop.abort();
-  }, [id, directory, ended]);
+  }, [base, directory, ended]);
 
   const address = (path: string) => `${base}/${path.split("/").map(encodeURIComponent).join("/")}`;
 
@@ -37,44 +51,67 @@ export function Files({ id, ended, may }: { id: string; ended: number; may: bool
     setProblem("");
     try { await act(); } catch (error) { setProblem((error as Error).message); }
     setDoing("");
+    setSending(null);
   }
 
   const save = (entry: Entry) => work(`Downloading ${nameOf(entry.path)}`, () => download(address(entry.path), nameOf(entry.path)));
-  const put = (files: FileList | null | undefined) => work("Uploading", async () => {
-    for (const each of files ?? []) {
-      setDoing(`Uploading ${each.name}`);
-      await upload(address(directory ? `${directory}/${each.name}` : each.name), each);
+  const put = (files: FileList | null | undefined) => work("", async () => {
+    for (const each of [...files ?? []]) {
+      const of = { name: each.name, size: each.size };
+      setSending({ ...of, sent: 0 });
+      await upload(address(directory ? `${directory}/${each.name}` : each.name), each, (sent) => setSending({ ...of, sent }));
     }
     await load();
   });
 
-  const entries = [...(page?.items ?? [])].sort((a, b) =>
+  const classes = ["panel", over && "over", shown && "broad"].filter(Boolean).join(" ");
+  return (
+    <section class={classes} aria-label="Files"
+      onDragOver={(event) => { if (may) { event.preventDefault(); setOver(true); } }} onDragLeave={() => setOver(false)}
+      onDrop={(event) => { event.preventDefault(); setOver(false); if (may) void put(event.dataTransfer?.files); }}>
+      {shown ? <Preview key={shown.path} entry={shown} address={address(shown.path)} workspace={session.workspace_id} may={may}
+        onSave={() => save(shown)} onClose={() => setShown(null)} /> : (
+        <>
+          <div class="bar">
+            <h2>{directory || "Files"}</h2>
+            <span class="grow" />
+            {may && <button type="button" onClick={() => chooser.current?.click()}>Upload</button>}
+            <input ref={chooser} type="file" multiple hidden aria-label="Files to upload"
+              onChange={(event) => { void put(event.currentTarget.files).finally(() => { if (chooser.current) chooser.current.value = ""; }); }} />
+          </div>
+          {!live && <p class="hint">As they are in the store.</p>}
+        </>
+      )}
+      {problem && <p role="alert" class="problem">{problem} <button type="button" onClick={() => load()}>Try again</button></p>}
+      <p class="hint" role="status">{doing}{sending && `Uploading ${sending.name}`}</p>
+      {sending && <p class="hint"><progress max={sending.size || 1} value={sending.sent} aria-label={`Upload of ${sending.name}`} /> {size(sending.sent)} of {size(sending.size)}</p>}
+      {!shown && page && <Listing page={page} directory={directory} may={may} now={now} onDirectory={setDirectory} onShow={setShown} />}
+    </section>
+  );
+}
+
+interface ListingProps {
+  page: Page<Entry>; directory: string; may: boolean; now: number;
+  onDirectory: (path: string) => void; onShow: (entry: Entry) => void;
+}
+
+function Listing({ page, directory, may, now, onDirectory, onShow }: ListingProps) {
+  const entries = [...page.items].sort((a, b) =>
     Number(b.kind === "directory") - Number(a.kind === "directory") || a.path.localeCompare(b.path));
   const above = directory.split("/").slice(0, -1).join("/");
   return (
-    <section class={over ? "panel over" : "panel"} aria-label="Files"
-      onDragOver={(event) => { if (may) { event.preventDefault(); setOver(true); } }} onDragLeave={() => setOver(false)}
-      onDrop={(event) => { event.preventDefault(); setOver(false); if (may) void put(event.dataTransfer?.files); }}>
-      <div class="bar">
-        <h2>{directory || "Files"}</h2>
-        <span class="grow" />
-        {may && <button type="button" onClick={() => chooser.current?.click()}>Upload</button>}
-        <input ref={chooser} type="file" multiple hidden aria-label="Files to upload"
-          onChange={(event) => { void put(event.currentTarget.files); event.currentTarget.value = ""; }} />
-      </div>
-      {problem && <p role="alert" class="problem">{problem}</p>}
-      <p class="hint" role="status">{doing}</p>
-      {page && entries.length === 0 && <p class="empty">No files here.{may && " Drop some to upload them."}</p>}
+    <>
+      {entries.length === 0 && <p class="empty">No files here.{may && " Drop some to upload them."}</p>}
       {(entries.length > 0 || directory) && <div class="scroll" tabIndex={0} role="group" aria-label="Entries">
         <table class="list">
           <thead><tr><th scope="col">Name</th><th scope="col" class="number">Size</th><th scope="col">Changed</th></tr></thead>
           <tbody>
-            {directory && <tr><th scope="row"><button type="button" class="quiet" onClick={() => setDirectory(above)}>.. (up)</button></th><td /><td /></tr>}
+            {directory && <tr><th scope="row"><button type="button" class="quiet" onClick={() => onDirectory(above)}>.. (up)</button></th><td /><td /></tr>}
             {entries.map((each) => (
               <tr key={each.path}>
                 <th scope="row">
-                  {each.kind === "directory" ? <button type="button" class="quiet" onClick={() => setDirectory(each.path)}>{nameOf(each.path)}/</button>
-                    : each.kind === "file" ? <button type="button" class="quiet" onClick={() => save(each)} title="Download">{nameOf(each.path)}</button>
+                  {each.kind === "directory" ? <button type="button" class="quiet" onClick={() => onDirectory(each.path)}>{nameOf(each.path)}/</button>
+                    : each.kind === "file" ? <button type="button" class="quiet" onClick={() => onShow(each)}>{nameOf(each.path)}</button>
                       : <span title={each.kind}>{nameOf(each.path)}</span>}
                 </th>
                 <td class="number">{each.kind === "file" ? size(each.size) : ""}</td>
@@ -83,12 +120,8 @@ export function Files({ id, ended, may }: { id: string; ended: number; may: bool
             ))}
           </tbody>
         </table>
-        {page?.next_cursor && <p class="hint">There are more entries than this page shows; <code>sandcell files ls</code> lists all.</p>}
+        {page.next_cursor && <p class="hint">There are more entries than this page shows; <code>sandcell files ls</code> lists all.</p>}
       </div>}
-    </section>
+    </>
   );
-}
-
-function nameOf(path: string): string {
-  return path.slice(path.lastIndexOf("/") + 1);
 }

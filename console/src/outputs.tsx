@@ -19,7 +19,7 @@ export const Outputs = memo(function Outputs({ outputs }: { outputs: Output[] })
 });
 
 /** Streams as one text each, where nothing is between their pieces. */
-function merge(outputs: Output[]): Output[] {
+export function merge(outputs: Output[]): Output[] {
   const merged: Output[] = [];
   for (const each of outputs) {
     const before = merged.at(-1);
@@ -85,7 +85,7 @@ function Rich({ data }: { data: Record<string, unknown> }) {
   return <p class="hint">An output that this page cannot show: {Object.keys(data).join(", ") || "nothing"}.</p>;
 }
 
-function Frame({ html }: { html: string }) {
+export function Frame({ html }: { html: string }) {
   const frame = useRef<HTMLIFrameElement>(null);
   const [height, setHeight] = useState(60);
   const ready = useRef(false);

@@ -1,22 +1,34 @@
 // One session: its cells as they run, a cell to run, and the kernel's verbs.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ask, type Execution, type Failure, type Session } from "./api";
+import { later, Problem, useAct } from "./answers";
+import { ask, download, type Execution, type Failure, type Session, type Who } from "./api";
 import { Cells } from "./cells";
 import type { Editor } from "./editor";
 import { useExecutions } from "./executions";
-import { Files } from "./files";
+import { headersOf, LeaseBar, TakeOver } from "./lease";
 import { State } from "./sessions";
 import { size, useNow, When } from "./time";
-import { Variables } from "./variables";
+import { Timeline } from "./timeline";
+
+const Variables = later(async () => (await import("./variables")).Variables);
+const Files = later(async () => (await import("./files")).Files);
+const Attach = later(async () => (await import("./attach")).Attach);
+const Choose = later(async () => (await import("./choose")).Choose);
 
 const USAGE_SECONDS = 20;
 
-export function SessionPage({ id, may }: { id: string; may: boolean }) {
-  const { executions, loaded, problem, changes } = useExecutions(id);
+type Panel = "" | "variables" | "files";
+
+export function SessionPage({ id, who }: { id: string; who: Who }) {
+  const may = who.scope !== "read";
+  const { executions, loaded, problem, changes, want } = useExecutions(id);
   const [session, setSession] = useState<Session | null>(null);
   const [failed, setFailed] = useState("");
-  const [panel, setPanel] = useState<"" | "variables" | "files">("");
+  const [panel, setPanel] = useState<Panel>("");
+  const [shown, setShown] = useState<"" | "attach" | "compare">("");
+  const [timeline, setTimeline] = useState(false);
+  const [target, setTarget] = useState<{ id: string } | null>(null);
   const now = useNow(5);
   const busy = executions.some((each) => each.status === "running");
   const waiting = executions.filter((each) => each.status === "queued").length;
@@ -58,6 +70,7 @@ export function SessionPage({ id, may }: { id: string; may: boolean }) {
             <State session={session} now={now} />
             <span class="hint facts">
               {session.environment}{session.agent && ` · ${session.agent}`} · started <When time={session.created_at} now={now} />
+              {session.from && <> · a fork of <a href={`#/sessions/${session.from.session}`}>{session.from.session.slice(0, 8)}</a></>}
               {live && session.usage.memory_limit_bytes > 0 && (
                 <> · <Memory used={session.usage.memory_bytes} limit={session.usage.memory_limit_bytes} /></>
               )}
@@ -65,34 +78,42 @@ export function SessionPage({ id, may }: { id: string; may: boolean }) {
           </>
         )}
         <span class="grow" />
-        {live && (["variables", "files"] as const).map((each) => (
+        {session && (["variables", "files"] as const).map((each) => (each === "files" || live) && (
           <button type="button" key={each} aria-pressed={panel === each} onClick={() => setPanel(panel === each ? "" : each)}>
             {each === "variables" ? "Variables" : "Files"}
           </button>
         ))}
+        {session && <button type="button" aria-pressed={timeline} onClick={() => setTimeline(!timeline)}>Timeline</button>}
         {live && may && (
           <>
             <button type="button" disabled={!busy} onClick={() => act("POST", "/interrupt")}>Interrupt</button>
             <button type="button" onClick={() => act("POST", "/restart", "Restart the kernel? Its variables are lost; files stay.")}>Restart</button>
+            <TakeOver session={session} who={who} onChange={(lease) => setSession({ ...session, lease })} />
+            <button type="button" onClick={() => setShown("attach")}>Attach</button>
           </>
         )}
+        {session && <More session={session} may={may} onCompare={() => setShown("compare")} />}
         {hibernated && may && <button type="button" onClick={() => act("POST", "/resume")}>Resume</button>}
         {usable && may && (
           <button type="button" class="danger" onClick={() => act("DELETE", "", "Stop the session? Its files and its notebook stay.")}>Stop</button>
         )}
       </div>
+      {live && <LeaseBar session={session} who={who} may={may} now={now} onChange={(lease) => setSession({ ...session, lease })} />}
       {(failed || problem) && <p role="alert" class="problem">{failed || problem}</p>}
+      {timeline && session && <Timeline session={session} executions={executions} onChoose={(chosen) => setTarget({ id: chosen })} />}
       {loaded && executions.length === 0 && !problem && (
         <p class="empty">Nothing has run here yet.{usable && may && " Write code below and press Shift+Enter."}</p>
       )}
       <div class="halves">
-        <Cells executions={executions} />
-        {live && panel === "variables" && <Variables id={id} ended={ended} />}
-        {live && panel === "files" && <Files id={id} ended={ended} may={may} />}
+        <Cells executions={executions} want={want} target={target} />
+        {live && panel === "variables" && <Variables id={id} ended={ended} busy={busy} may={may} />}
+        {session && panel === "files" && <Files session={session} ended={ended} may={may && live} />}
       </div>
       <p class="hidden" role="status">{busy ? "Code is running" : "Idle"}</p>
       {session?.ended && <p class="note">This session ended <When time={session.ended.at} now={now} />: {session.ended.detail || session.ended.reason}.</p>}
       {usable && may && <Prompt id={id} waiting={waiting} />}
+      {shown === "attach" && <Attach id={id} name={who.principal} onClose={() => setShown("")} />}
+      {shown === "compare" && session && <Choose session={session} onClose={() => setShown("")} />}
     </section>
   );
 }
@@ -100,6 +121,37 @@ export function SessionPage({ id, may }: { id: string; may: boolean }) {
 function Memory({ used, limit }: { used: number; limit: number }) {
   return <span title={`${size(used)} of ${size(limit)} in use`}>{size(used)} of {size(limit)}
     <meter class="memory" min={0} max={limit} high={limit * 0.85} value={used} aria-label="Memory" /></span>;
+}
+
+/** What is done with a session's record: run it again, go on from it elsewhere, hold it against another. */
+function More({ session, may, onCompare }: { session: Session; may: boolean; onCompare: () => void }) {
+  const menu = useRef<HTMLDetailsElement>(null);
+  const { doing, failed, act } = useAct();
+  const choose = (work: () => Promise<unknown> | void) => () => { if (menu.current) menu.current.open = false; void act(async () => work()); };
+  const replay = choose(async () => {
+    const made = await ask<{ id: string }>("POST", "/v1/notebooks/replay", { session_id: session.id, wait: false });
+    location.hash = `#/replays/${made.id}`;
+  });
+  const fork = choose(async () => {
+    const made = await ask<Session>("POST", "/v1/sessions", { from: { session: session.id }, name: `${session.name}, a fork`.slice(0, 200) });
+    location.hash = `#/sessions/${made.id}`;
+  });
+  return (
+    <>
+      <details class="menu" ref={menu} onKeyDown={(event) => {
+        if (event.key === "Escape" && menu.current?.open) { menu.current.open = false; menu.current.querySelector("summary")?.focus(); }
+      }}>
+        <summary>{doing ? "Working" : "More"}</summary>
+        <div class="choices">
+          {may && <button type="button" disabled={doing} onClick={replay}>Replay its notebook</button>}
+          {may && <button type="button" disabled={doing} onClick={fork}>Fork it as it is now</button>}
+          <button type="button" onClick={choose(onCompare)}>Compare with another</button>
+          <button type="button" onClick={choose(() => download(`/v1/sessions/${session.id}/notebook`, `${session.name}.ipynb`))}>Download the notebook</button>
+        </div>
+      </details>
+      <Problem text={failed} />
+    </>
+  );
 }
 
 function Prompt({ id, waiting }: { id: string; waiting: number }) {
@@ -111,7 +163,7 @@ function Prompt({ id, waiting }: { id: string; waiting: number }) {
     if (!code.trim()) return false;
     setFailed("");
     try {
-      await ask<Execution>("POST", `/v1/sessions/${id}/executions`, { code, wait: false });
+      await ask<Execution>("POST", `/v1/sessions/${id}/executions`, { code, wait: false }, undefined, headersOf(id));
       return true;
     } catch (error) {
       setFailed((error as Failure).message);

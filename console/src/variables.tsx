@@ -1,17 +1,24 @@
 // The names that code has defined, also while it runs; the kernel is not asked to run anything for them.
 
 import { useEffect, useState } from "preact/hooks";
+import { later } from "./answers";
 import { ask } from "./api";
+import type { TableProps } from "./table";
 import { size } from "./time";
+
+const Table = later<TableProps>(async () => (await import("./table")).Table);
 
 interface Variable { name: string; type: string; shape?: number[]; length?: number; size_bytes?: number; preview?: string }
 type Order = "latest" | "size" | "name";
 
-/** Asked for again whenever another execution has ended, and by its button. */
-export function Variables({ id, ended }: { id: string; ended: number }) {
+const LIVE_SECONDS = 3;
+
+/** Asked for again whenever another execution has ended, every few seconds while code runs, and by its button. */
+export function Variables({ id, ended, busy, may }: { id: string; ended: number; busy: boolean; may: boolean }) {
   const [found, setFound] = useState<{ variables: Variable[]; omitted: number } | null>(null);
   const [problem, setProblem] = useState("");
   const [order, setOrder] = useState<Order>("latest");
+  const [shown, setShown] = useState("");
 
   async function load(signal?: AbortSignal): Promise<void> {
     try {
@@ -24,12 +31,14 @@ export function Variables({ id, ended }: { id: string; ended: number }) {
   useEffect(() => {
     const stop = new AbortController();
     void load(stop.signal);
-    return () => stop.abort();
-  }, [id, ended]);
+    const timer = busy ? setInterval(() => { if (document.visibilityState === "visible") void load(stop.signal); }, LIVE_SECONDS * 1000) : undefined;
+    return () => { stop.abort(); clearInterval(timer); };
+  }, [id, ended, busy]);
 
   const rows = [...(found?.variables ?? [])];
   if (order === "size") rows.sort((a, b) => (b.size_bytes ?? 0) - (a.size_bytes ?? 0));
   if (order === "name") rows.sort((a, b) => a.name.localeCompare(b.name));
+  if (shown) return <Table id={id} name={shown} ended={ended} busy={busy} onClose={() => setShown("")} />;
   return (
     <section class="panel" aria-label="Variables">
       <div class="bar">
@@ -50,7 +59,11 @@ export function Variables({ id, ended }: { id: string; ended: number }) {
             <tbody>
               {rows.map((each) => (
                 <tr key={each.name}>
-                  <th scope="row">{each.name}{each.preview && <div class="preview">{each.preview}</div>}</th>
+                  <th scope="row">
+                    {may && (each.shape?.length === 1 || each.shape?.length === 2)
+                      ? <button type="button" class="quiet" title="Show its rows" onClick={() => setShown(each.name)}>{each.name}</button> : each.name}
+                    {each.preview && <div class="preview">{each.preview}</div>}
+                  </th>
                   <td>{each.type}{each.shape ? ` ${each.shape.join(" × ")}` : each.length === undefined ? "" : ` (${each.length.toLocaleString()})`}</td>
                   <td class="number">{each.size_bytes === undefined ? "" : size(each.size_bytes)}</td>
                 </tr>

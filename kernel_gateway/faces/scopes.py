@@ -55,7 +55,7 @@ REST: Final[Table] = {
         *(f"{method} {owner}/uploads/{{upload_id}}" for owner in (S, W) for method in ("PATCH", "DELETE")),
         *(f"POST {S}/attach-tokens", f"DELETE {S}/attach-tokens/{{token_id}}", f"POST {S}/lease", f"DELETE {S}/lease"),
         # They look, and to look may run code of the session's (a property, `__dir__`): no `read` may do that.
-        *(f"POST {S}/completions", f"POST {S}/inspections"),
+        *(f"POST {S}/completions", f"POST {S}/inspections", f"POST {S}/rows"),
         *("POST /v1/notebooks/replay", "DELETE /v1/replays/{replay_id}"),
         *(f"DELETE {W}", f"PUT {W}/files/{{path}}", f"DELETE {W}/files/{{path}}", f"POST {W}/copy", f"POST {W}/links"),
         *(f"POST {W}/datasets", f"POST {D}/copy", f"DELETE {D}"),

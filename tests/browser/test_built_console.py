@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import shutil
 import subprocess
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
+from sandcell import Session
 from scripts import console
 from tests.browser.chromium import Page, chromium
 from tests.browser.test_console import PANEL, PLOT, SHOWN, TABLE, sign_in
@@ -81,4 +83,48 @@ async def faults(axe: str, service: RunningService, directory: Path) -> dict[str
                 await page.wait_for(f"{PANEL}('{name}')")
                 await page.wait_for("document.querySelectorAll('.panel tbody tr, .panel .empty').length > 0")
                 await look(page, name.lower())
+            await show_other_pages(page, session, look)
     return found
+
+
+async def show_other_pages(page: Page, session: Session, look: Callable[[Page, str], Awaitable[None]]) -> None:
+    """All but sign-in, sessions and the session's first view, each looked at once it has what it shows."""
+    client = session.client
+    session.upload("rain.csv", b"city,mm\nOslo,1.5\nBergen,22.25\n")
+    await page.wait_for(f"{PANEL}('Files')")
+    await page.wait_for(f"{PANEL}('Files')")
+    await page.wait_for(f"{PANEL}('rain.csv')")
+    await page.wait_for("document.querySelectorAll('.preview-body td').length === 4")
+    await look(page, "preview")
+    await page.wait_for(f"{PANEL}('Files')")
+    await page.wait_for(f"{PANEL}('Timeline')")
+    await page.wait_for(f"{PANEL}('Take over')")
+    await page.wait_for("!!document.querySelector('.lease.mine') && !!document.querySelector('.timeline canvas')")
+    await look(page, "lease")
+    await page.wait_for(f"{PANEL}('Attach')")
+    await page.wait_for("document.querySelectorAll('dialog input').length > 1")
+    await look(page, "attach")
+
+    other = client.start_session("python", name="the other")
+    replay = client.start_replay(session_id=session.id)
+    client.wait_replay(replay.id)
+    client.put_agent("planner", environment="python")
+    cells = "document.querySelectorAll('.pair').length > 3"
+    rows = "document.querySelectorAll('tbody tr').length > 0"
+    packages = "document.querySelectorAll('tbody tr').length > 20"
+    for address, ready in {
+        f"replays/{replay.id}": cells,
+        f"compare/{session.id}/{other.id}": cells,
+        "environments": rows,
+        "environments/python": f"document.body.innerText.includes('planner') && {packages}",
+        **{f"operations/{part}": rows for part in ("usage", "principals", "tokens", "audit")},
+        "operations/pools": "!!document.querySelector('.empty')",
+        "operations/store": "!!document.querySelector('.page > .hint')",
+    }.items():
+        await page.evaluate(f"location.hash = '#/{address}'")
+        await page.wait_for(f"!document.querySelector('dialog') && {ready}")
+        await look(page, address.partition("/")[0] if address.count("-") else address.replace("/", "-"))
+    await page.evaluate("location.hash = '#/operations/tokens'")
+    await page.wait_for(f"{PANEL}('New token')")
+    await page.wait_for("!!document.querySelector('dialog')")
+    await look(page, "new-token")

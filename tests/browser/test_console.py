@@ -67,6 +67,13 @@ async def looks_into(service: RunningService, directory: Path) -> None:
             await page.wait_for("document.querySelector('.panel')?.innerText.includes('ndarray 100')")
             session.run("later = 1")
             await page.wait_for("document.querySelector('.panel').innerText.includes('later')")
+            await page.wait_for(f"{PANEL}('squares')")
+            await page.wait_for("document.querySelector('.panel')?.innerText.includes('Rows 1 to 100 of 100')")
+            assert await page.evaluate(
+                "document.querySelector('.panel tbody tr').innerText.startsWith('0\\t0\\t1\\t4')"
+            )
+            session.run("squares = squares[:50] + 1")
+            await page.wait_for("document.querySelector('.panel').innerText.includes('Rows 1 to 50 of 50')")
 
             await page.wait_for(f"{PANEL}('Files')")
             await page.wait_for(f"{PANEL}('reports/')")
@@ -77,6 +84,8 @@ async def looks_into(service: RunningService, directory: Path) -> None:
             saved = {"behavior": "allow", "downloadPath": str(directory)}
             await page.ask("Browser.setDownloadBehavior", **saved)
             await page.wait_for(f"{PANEL}('rain <1>.csv')")
+            await page.wait_for("document.querySelector('.preview-body tbody')?.innerText.includes('22.25')")
+            await page.wait_for(f"{PANEL}('Download')")
             await wait_for_file(directory, "mm\n22.25\n")
         assert page.of("Runtime.exceptionThrown") == []
 

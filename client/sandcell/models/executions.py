@@ -81,8 +81,8 @@ class Execution(Model):
     """One run of code; becomes a notebook cell. `outputs` are nbformat 4.5 outputs, streams included.
 
     `why` says what else there is to say of how it ended, or of why it has not: it was interrupted before it began; the
-    interrupt has no effect; the kernel said that it was idle too early. `late` are outputs that came after its end.
-    `memory` says that memory ran short while it ran.
+    interrupt has no effect; the kernel said that it was idle too early; it waits, since somebody has a lease. `late`
+    are outputs that came after its end. `memory` says that memory ran short while it ran.
     """
 
     id: str
@@ -136,7 +136,7 @@ class Event(Model):
 
     `event` is one of started, stream, display, update, result, error, clear, generation, interrupt, memory, truncated,
     ended, and late for output that comes after that. In the events of a session it is one of execution (queued, begun,
-    or ended), generation (a blank kernel), truncated and ended.
+    or ended), generation (a blank kernel), lease (one begins or ends), truncated and ended.
     """
 
     sequence: int

@@ -35,15 +35,46 @@ class Variables(Model):
     omitted: int = 0
 
 
-class LookRequest(Model, forbid_unknown_fields=True):
-    """Code, and a position in it, in characters from its start: its end when left out.
+class Timed(Model, kw_only=True, forbid_unknown_fields=True):
+    """The kernel has `timeout_seconds` to answer."""
 
-    The kernel has `timeout_seconds` to answer.
-    """
+    timeout_seconds: Annotated[float, constraints.SECONDS_OF_LOOK] = LOOK_SECONDS
+
+
+class LookRequest(Timed, forbid_unknown_fields=True):
+    """Code, and a position in it, in characters from its start: its end when left out."""
 
     code: str
     cursor_position: Annotated[int | None, constraints.POSITION] = None
-    timeout_seconds: Annotated[float, constraints.SECONDS_OF_LOOK] = LOOK_SECONDS
+
+
+class RowsRequest(Timed, forbid_unknown_fields=True):
+    """Body of `POST /v1/sessions/{id}/rows`: `count` rows of the table under a name, from the `first` on (0)."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=2_000)]
+    first: Annotated[int, msgspec.Meta(ge=0, lt=2**53)] = 0
+    count: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 100
+
+
+class TableColumn(Model):
+    """A column's name, and the type of what is in it, as its library says them."""
+
+    name: str
+    type: str
+
+
+class TableRows(Model):
+    """Rows of a frame, a series or an array from the `first` on: of each its label, and then its cells, as text.
+
+    There are `total` rows. `columns` are the first 200 of `wide`. An answer may have fewer rows than were asked for.
+    """
+
+    generation: int
+    columns: list[TableColumn]
+    rows: list[list[str]]
+    first: int
+    total: int
+    wide: int
 
 
 class CompletionRequest(LookRequest, forbid_unknown_fields=True):

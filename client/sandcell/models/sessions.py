@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from sandcell.models import constraints
+from sandcell.models.leases import Lease
 from sandcell.models.model import Model
 from sandcell.models.network import SessionNetwork
 from sandcell.models.replays import CellVerdictName
@@ -176,7 +177,7 @@ class Session(Model):
     next use; one that was started with `keep_awake` never is. `restored` is what its kernel has of one that died or
     was hibernated. `hibernated` says what is kept of one that is HIBERNATED, and until when.
     `keep_variables` and `checkpoint_every` are what it was started with, null where its environment decides.
-    `from` is where one began that is a fork of another.
+    `from` is where one began that is a fork of another. `lease`: somebody has it to themselves, until then.
     """
 
     id: str
@@ -206,6 +207,7 @@ class Session(Model):
     checkpoint_every: int | None = None
     from_: Forked | None = msgspec.field(default=None, name="from")
     hibernated: HibernationReport | None = None
+    lease: Lease | None = None
 
 
 class StartSession(Model, forbid_unknown_fields=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from sandcell.models.inspection import LOOK_SECONDS, Completions, InspectedName, Variables
+from sandcell.models.inspection import LOOK_SECONDS, Completions, InspectedName, TableRows, Variables
 from sandcell.steps import Ask, Operation, decode, exchange, omit_none, quote
 
 SESSIONS = "/v1/sessions"
@@ -43,6 +43,21 @@ def inspect(
     """
     looked = yield from _look(session_id, "inspections", code, cursor_position, timeout, detail=detail or None)
     return decode(looked, InspectedName)
+
+
+def rows(
+    session_id: str, name: str, first: int = 0, count: int = 100, *, timeout: float = LOOK_SECONDS
+) -> Operation[TableRows]:
+    """`count` rows, 1,000 at most, of the frame, series or array under a name, from the `first` (0) on.
+
+    The kernel makes text of them, between cells, which may run code of the session's. Raises as `complete`, and
+    `NotFound` when there is no such name, `InvalidRequest` for what is no table.
+    """
+    body = {"name": name, "first": first, "count": count, "timeout_seconds": timeout}
+    address = f"{SESSIONS}/{quote(session_id)}/rows"
+    return decode(
+        (yield from exchange(Ask("POST", address, json=body, timeout_seconds=timeout + SLACK_SECONDS))), TableRows
+    )
 
 
 def _look(

@@ -129,7 +129,11 @@ class Executions:
         if submission.on_busy == "reject" and (live.running is not None or live.waiting):
             raise SessionBusy("something runs in this session", session_id=session_id)
         admit = self._admit(live, row, submission, lease=lease, context=context)
-        return await self._background.carry_out(admit, f"submit {row.id}")
+        taken = await self._background.carry_out(admit, f"submit {row.id}")
+        job = live.find_job(taken.id)
+        if job is not None and taken.why is None:
+            taken.why = live.explain_wait(job)
+        return taken
 
     async def submit_attached(
         self,
@@ -177,7 +181,10 @@ class Executions:
         if live is not None and row.outcome is not None and (late := live.late.pending(execution_id)) is not None:
             row = msgspec.structs.replace(row, outcome=with_late(row.outcome, late, self._settings.stored_text_bytes))
         sync = await self._sync(principal, session_id)
-        return execution_of(row, sync_status(row, sync, None if job is None else job.answered))
+        execution = execution_of(row, sync_status(row, sync, None if job is None else job.answered))
+        if live is not None and job is not None and execution.why is None:
+            execution.why = live.explain_wait(job)
+        return execution
 
     async def list(
         self, principal: Principal, session_id: str, limit: int = 100, cursor: str | None = None

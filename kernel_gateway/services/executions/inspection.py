@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from kernel_gateway.errors import DeadlinePassed, InvalidRequest, SessionBusy, translated
+from kernel_gateway.errors import DeadlinePassed, InvalidRequest, NotFound, SessionBusy, translated
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.executions.executions import check_code
@@ -22,7 +22,7 @@ from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.settings import Settings
 from kernels.cancelling import cancel_all
-from kernels.execution import introspection, variables
+from kernels.execution import frames, introspection, variables
 from kernels.execution.hub import Hub
 from kernels.wire.message import Message
 from sandcell.models.constraints import MOST_LOOK_SECONDS
@@ -33,13 +33,17 @@ from sandcell.models.inspection import (
     InspectedName,
     InspectionRequest,
     LookRequest,
+    RowsRequest,
+    TableColumn,
+    TableRows,
+    Timed,
     Variable,
     Variables,
 )
 
 T = TypeVar("T")
 CLOSE_SECONDS: Final = 10.0
-LOOKS: Final = ("complete_request", "inspect_request")
+LOOKS: Final = ("complete_request", "inspect_request", frames.REQUEST)
 
 
 class Inspection:
@@ -65,7 +69,7 @@ class Inspection:
         live = await self._registry.require(principal, session_id)
         position = self._find_position(request)
         ask = partial(introspection.complete, code=request.code, position=position)
-        hub, found = await self._ask(live, request, ask)
+        hub, found = await self._ask(live, request, len(request.code), ask)
         matches = [CompletionMatch(each.text, each.type, each.signature) for each in found.matches]
         return Completions(hub.generation, matches, found.start, found.end, found.omitted)
 
@@ -74,8 +78,21 @@ class Inspection:
         live = await self._registry.require(principal, session_id)
         position = self._find_position(request)
         ask = partial(introspection.inspect, code=request.code, position=position, detail=request.detail)
-        hub, found = await self._ask(live, request, ask)
+        hub, found = await self._ask(live, request, len(request.code), ask)
         return InspectedName(hub.generation, found.found, found.data, found.truncated)
+
+    async def rows(self, principal: Principal, session_id: str, request: RowsRequest) -> TableRows:
+        """Rows of the table under a name; raises as `complete`, NotFound, InvalidRequest for what is no table."""
+        live = await self._registry.require(principal, session_id)
+        _check_patience(request)
+        ask = partial(frames.ask, name=request.name, first=request.first, count=request.count)
+        hub, found = await self._ask(live, request, len(request.name), ask)
+        if not found.found:
+            raise NotFound(f"there is no variable {request.name[:100]!r}")
+        if not found.table:
+            raise InvalidRequest(f"{request.name[:100]!r} is no table: rows are of frames, series and arrays")
+        columns = [TableColumn(name, kind) for name, kind in found.columns]
+        return TableRows(hub.generation, columns, found.rows, request.first, found.total, found.wide)
 
     async def aclose(self) -> None:
         """Give up the looks that are under way."""
@@ -102,11 +119,12 @@ class Inspection:
             raise InvalidRequest(
                 f"cursor_position is from 0 to {len(request.code)}, the number of the code's characters"
             )
-        if not 0 < request.timeout_seconds <= MOST_LOOK_SECONDS:
-            raise InvalidRequest(f"timeout_seconds must be more than 0 and at most {MOST_LOOK_SECONDS:g}")
+        _check_patience(request)
         return position
 
-    async def _ask(self, live: LiveSession, request: LookRequest, ask: Callable[..., Awaitable[T]]) -> tuple[Hub, T]:
+    async def _ask(
+        self, live: LiveSession, request: Timed, characters: int, ask: Callable[..., Awaitable[T]]
+    ) -> tuple[Hub, T]:
         """Ask the kernel, between cells; all of it within the caller's deadline."""
         _require_free(live)
         seconds = request.timeout_seconds
@@ -114,12 +132,17 @@ class Inspection:
             async with asyncio.timeout(seconds):
                 hub = await self._background.carry_out(reach_kernel(live), f"kernel of {live.id}")
                 _require_free(live)  # a cell may have begun meanwhile; one that begins now has to wait for the answer
-                require_read(hub, "shell", len(request.code), self._settings.attach_message_bytes)
+                require_read(hub, "shell", characters, self._settings.attach_message_bytes)
                 _follow_look(live, hub)
                 with translated():
                     return hub, await ask(hub, deadline_seconds=seconds)
         except (TimeoutError, DeadlinePassed):
             raise DeadlinePassed(f"the session's kernel did not answer within {seconds:g} s") from None
+
+
+def _check_patience(request: Timed) -> None:
+    if not 0 < request.timeout_seconds <= MOST_LOOK_SECONDS:
+        raise InvalidRequest(f"timeout_seconds must be more than 0 and at most {MOST_LOOK_SECONDS:g}")
 
 
 def _follow_look(live: LiveSession, hub: Hub) -> None:
@@ -147,7 +170,7 @@ def _require_free(live: LiveSession) -> None:
     running = live.running
     if running is not None and running.row.runtime == "python":
         raise SessionBusy(
-            "code runs in the session, and its kernel completes and inspects only between cells",
+            "code runs in the session, and its kernel completes, inspects and shows tables only between cells",
             session_id=live.id,
             execution_id=running.row.id,
         )

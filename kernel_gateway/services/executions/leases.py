@@ -58,6 +58,7 @@ class Leases:
         self._follow(live, expires)
         if not renewed:
             await self._begin(live, lease)
+        live.news.append("lease", {"holder": lease.holder, "expires_at": rfc3339(expires)})
         log.info("lease_taken", session=live.id, seconds=body.seconds)
         return _lease_info(lease, told=True)
 
@@ -108,6 +109,7 @@ class Leases:
         live.wake()
         if lease is not None:
             log.info("lease_ended", session=live.id)
+            live.news.append("lease", {"holder": None, "expires_at": None})
             await self._record.note(live, "lease", f"**The lease of {_plain(lease.holder)} ended.** {why}")
 
 

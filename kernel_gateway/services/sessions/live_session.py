@@ -27,6 +27,7 @@ from kernels.execution.hub import Hub
 from kernels.languages import PYTHON
 from kernels.sandbox import SandboxInfo
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
+from sandcell.models.leases import Lease
 from sandcell.models.sessions import Ended as SessionEnded
 from sandcell.models.sessions import Memory, Session
 
@@ -57,6 +58,11 @@ class HeldLease:
     id: str
     holder: str
     expires: float
+
+    @property
+    def sentence(self) -> str:
+        """What others hear who want to run something."""
+        return f"{self.holder} has this session to themselves until {rfc3339(self.expires)}"
 
 
 class LiveSession:
@@ -273,7 +279,7 @@ class LiveSession:
         held = self.held
         if held is not None and held.id != lease_id:
             raise SessionBusy(
-                f"{held.holder} has this session to themselves until {rfc3339(held.expires)}",
+                held.sentence,
                 session_id=self.id,
                 lease={"holder": held.holder, "expires_at": rfc3339(held.expires)},
                 retry_after_seconds=max(held.expires - self._clock.now(), 0.0),
@@ -284,6 +290,11 @@ class LiveSession:
         ends, since it was interrupted before it ran."""
         held = self.held
         return held is None or job.interrupted or job.taken_up or job.row.face == "jupyter" or job.lease == held.id
+
+    def explain_wait(self, job: Job) -> str | None:
+        """Why a job waits that would run otherwise, if it is for a lease."""
+        held = self.held
+        return held.sentence if held is not None and job.row.started is None and not self.may_run(job) else None
 
     def wake(self) -> None:
         """Look at the queue again: what had to wait may run."""
@@ -425,6 +436,8 @@ class LiveSession:
         if self.hibernated and self.snapshot is not None:
             # The end moves when the host's clock is set; the report is as it was written.
             session.hibernated = msgspec.structs.replace(self.snapshot.report, until=session.expires_at)
+        held = self.held
+        session.lease = Lease(held.holder, rfc3339(held.expires)) if held is not None else None
         return session
 
 

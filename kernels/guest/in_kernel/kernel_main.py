@@ -65,6 +65,7 @@ VARIABLES_REQUEST = b'"sandcell_variables_request"'
 CONTEXT_REQUEST = b'"sandcell_context_request"'
 IPYTHON = "IPYTHONDIR"
 KEPT_REQUEST = "sandcell_kept_request"
+ROWS_REQUEST = "sandcell_rows_request"
 RESTORE_SECONDS = 60.0
 GUARD_SIGNAL = signal.SIGURG
 """The guest's word that memory runs out: not SIGINT, whose handler code and asyncio replace, and one whose default
@@ -137,6 +138,7 @@ class Kernel(IPythonKernel):
         for comm in ("comm_open", "comm_msg", "comm_close"):
             self.shell_handlers[comm] = self._interruptible(self.shell_handlers[comm])
         self.shell_handlers[KEPT_REQUEST] = self._interruptible(self._handle_kept)
+        self.shell_handlers[ROWS_REQUEST] = self._interruptible(self._handle_rows)
         self._process = os.getpid()
         self._guard_file = os.path.join(find_own_directory(), GUARD_FILE)
         signal.signal(GUARD_SIGNAL, self.guard_memory)
@@ -251,6 +253,14 @@ class Kernel(IPythonKernel):
                 self._interrupted_at = time.time()
             content = {"status": "error", "evalue": f"{type(error).__name__}: {error}"[:500]}
         cast("Any", self.session).send(stream, "sandcell_kept_reply", content, parent, ident=identity)
+
+    def _handle_rows(self, stream: Any, identity: Any, parent: Any) -> None:
+        """Between cells, in the thread that runs code: rows of a table that code has."""
+        try:
+            content = load("frames").show(cast("Any", self.shell).user_ns, parent["content"])
+        except BaseException as error:  # of code of the user's, whose `SystemExit` is not the kernel's end
+            content = {"status": "error", "evalue": f"{type(error).__name__}: {error}"[:500]}
+        cast("Any", self.session).send(stream, "sandcell_rows_reply", content, parent, ident=identity)
 
     def _enter_context(self, asked: dict[str, Any]) -> dict[str, Any]:
         """The service says where the next code is to run; no code runs now."""

@@ -13,7 +13,15 @@ from kernel_gateway.faces.rest.ranges import parse_range
 from kernel_gateway.faces.rest.responses import OCTETS, answer_output
 from kernel_gateway.faces.rest.route import Errors, Route
 from kernel_gateway.services.executions.outputs import MEDIA_TYPES
-from sandcell.models.inspection import CompletionRequest, Completions, InspectedName, InspectionRequest, Variables
+from sandcell.models.inspection import (
+    CompletionRequest,
+    Completions,
+    InspectedName,
+    InspectionRequest,
+    RowsRequest,
+    TableRows,
+    Variables,
+)
 
 
 async def list_variables(call: Call) -> Variables:
@@ -26,6 +34,10 @@ async def list_completions(call: Call) -> Completions:
 
 async def inspect_name(call: Call) -> InspectedName:
     return await call.services.inspection.inspect(call.principal, call.ids["session_id"], call.body)
+
+
+async def list_rows(call: Call) -> TableRows:
+    return await call.services.inspection.rows(call.principal, call.ids["session_id"], call.body)
 
 
 async def get_output(call: Call) -> Response:
@@ -75,6 +87,18 @@ ROUTES: Final[tuple[Route, ...]] = (
         summary="What the kernel knows of a name in code: signature, help, source; 409 while code runs",
         result=InspectedName,
         body=InspectionRequest,
+        looks=True,
+        errors=(*LIVE, e.SessionBusy),
+    ),
+    Route(
+        "POST",
+        "/v1/sessions/{session_id}/rows",
+        list_rows,
+        name="listRows",
+        event="ListRows",
+        summary="Rows of a frame, series or array under a name, with the types of its columns; 409 while code runs",
+        result=TableRows,
+        body=RowsRequest,
         looks=True,
         errors=(*LIVE, e.SessionBusy),
     ),

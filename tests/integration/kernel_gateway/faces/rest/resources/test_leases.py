@@ -23,11 +23,20 @@ def test_a_lease_is_taken_named_shown_and_given_back(http: httpx.Client, session
     assert http.post(f"/v1/sessions/{session_id}/commands", json={"command": "true"}).status_code == 409
     assert http.post(lease, json={"seconds": 60}).status_code == 409
 
+    shown = http.get(f"/v1/sessions/{session_id}").json()
+    assert shown["lease"] == {"holder": "Ada", "expires_at": taken.json()["expires_at"], "id": None}
+    waiting = http.post(runs, json={"code": "print(0)", "wait": False}).json()
+    assert waiting["why"].startswith("Ada has this session to themselves until ")
+    assert http.get(f"{runs}/{waiting['id']}").json()["why"] == waiting["why"]
+
     assert http.post(runs, json={"code": "print(1)", "wait": True}, headers=mine).json()["stdout"] == "1\n"
     assert http.post(lease, json={"seconds": 120}, headers=mine).json()["id"] == taken.json()["id"]
     assert http.delete(lease).status_code == 204
     assert http.delete(lease).status_code == 204
-    assert http.post(runs, json={"code": "print(2)", "wait": True, "on_busy": "reject"}).json()["stdout"] == "2\n"
+    assert http.post(runs, json={"code": "print(2)", "wait": True}).json()["stdout"] == "2\n"
+    ran = http.get(f"{runs}/{waiting['id']}").json()
+    assert (ran["status"], ran["why"]) == ("ok", None)
+    assert http.get(f"/v1/sessions/{session_id}").json()["lease"] is None
 
 
 @pytest.mark.parametrize("body", [{"seconds": 0}, {"seconds": LONGEST_LEASE_SECONDS + 1}, {"minutes": 1}, {"name": 1}])

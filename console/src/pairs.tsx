@@ -1,0 +1,104 @@
+// Two runs of a cell next to each other, with what differs marked.
+
+import type { ComponentChildren } from "preact";
+import { memo } from "preact/compat";
+import type { Execution, Output } from "./api";
+import { join, merge, Outputs } from "./outputs";
+import { duration } from "./time";
+
+/** Lines compared one by one, at most: beyond it all that is between the common ends is marked. */
+const MOST_COMPARED = 4_000_000;
+const MOST_CHARACTERS = 100_000;
+
+export function outputsOf(execution: Execution): Output[] {
+  return [...execution.outputs, ...execution.late];
+}
+
+/** What of an output counts: not when it came, nor how a stream was cut into pieces. */
+function essence(outputs: Output[]): string {
+  return JSON.stringify(merge(outputs).map(({ output_type: type, name, text, data, ename, evalue }) =>
+    [type, name, text === undefined ? null : join(text), data && Object.entries(data).sort(), ename, evalue]));
+}
+
+export function showTheSame(one: Execution, other: Execution): boolean {
+  return one.status === other.status && essence(outputsOf(one)) === essence(outputsOf(other));
+}
+
+function textOf(outputs: Output[]): string | null {
+  let text = "";
+  for (const each of outputs) {
+    if (each.output_type === "stream") text += join(each.text);
+    else if (each.output_type === "error") text += `${each.ename}: ${each.evalue}\n`;
+    else if (each.data && Object.keys(each.data).every((type) => type === "text/plain")) text += `${join(each.data["text/plain"] as string)}\n`;
+    else return null;
+  }
+  return text.length > MOST_CHARACTERS ? null : text;
+}
+
+/** Which lines of either have no counterpart in the other, by a longest common subsequence. */
+export function markLines(one: string[], other: string[]): [Set<number>, Set<number>] {
+  let start = 0;
+  while (start < one.length && start < other.length && one[start] === other[start]) start += 1;
+  let cut = 0;
+  while (cut < one.length - start && cut < other.length - start && one[one.length - 1 - cut] === other[other.length - 1 - cut]) cut += 1;
+  const rows = one.length - start - cut;
+  const columns = other.length - start - cut;
+  const marks: [Set<number>, Set<number>] = [new Set(), new Set()];
+  for (let row = 0; row < rows; row += 1) marks[0].add(start + row);
+  for (let column = 0; column < columns; column += 1) marks[1].add(start + column);
+  if (rows === 0 || columns === 0 || rows * columns > MOST_COMPARED) return marks;
+  const width = columns + 1;
+  const lengths = new Uint32Array((rows + 1) * width);
+  for (let row = rows - 1; row >= 0; row -= 1) {
+    for (let column = columns - 1; column >= 0; column -= 1) {
+      lengths[row * width + column] = one[start + row] === other[start + column] ? lengths[(row + 1) * width + column + 1]! + 1
+        : Math.max(lengths[(row + 1) * width + column]!, lengths[row * width + column + 1]!);
+    }
+  }
+  for (let row = 0, column = 0; row < rows && column < columns;) {
+    if (one[start + row] === other[start + column]) { marks[0].delete(start + row); marks[1].delete(start + column); row += 1; column += 1; }
+    else if (lengths[(row + 1) * width + column]! >= lengths[row * width + column + 1]!) row += 1;
+    else column += 1;
+  }
+  return marks;
+}
+
+function Marked({ lines, marks, side }: { lines: string[]; marks: Set<number>; side: "before" | "after" }) {
+  return (
+    <pre tabIndex={0}>{lines.map((line, at) => marks.has(at)
+      ? <mark key={at} class={side}>{line || " "}{"\n"}</mark> : `${line}\n`)}</pre>
+  );
+}
+
+interface PairProps { one?: Execution; other?: Execution; number: number; verdict: ComponentChildren; differs: boolean; names: [string, string] }
+
+/** Of a cell that one side lacks, that side is empty. */
+export const Pair = memo(function Pair({ one, other, number, verdict, differs, names }: PairProps) {
+  const sameCode = !one || !other || one.code === other.code;
+  const texts = differs && one && other ? [textOf(outputsOf(one)), textOf(outputsOf(other))] : [null, null];
+  const lines = texts[0] !== null && texts[1] !== null ? texts.map((each) => each!.replace(/\n$/, "").split("\n")) : null;
+  const marks = lines && markLines(lines[0]!, lines[1]!);
+  const side = (execution: Execution | undefined, at: 0 | 1) => (
+    <div class="side" role="group" aria-label={names[at]}>
+      {!sameCode && execution && <pre class="code" tabIndex={0}>{execution.code}</pre>}
+      {!execution ? <p class="hint">Not there.</p>
+        : lines && marks ? <Marked lines={lines[at]!} marks={marks[at]} side={at === 0 ? "before" : "after"} />
+          : <Outputs outputs={outputsOf(execution)} />}
+      {execution?.death && <p class="sentence">The kernel died: {execution.death.detail}</p>}
+      {execution?.started_at && execution.ended_at && (
+        <p class="hint">{execution.status}, {duration(Date.parse(execution.ended_at) - Date.parse(execution.started_at))}</p>
+      )}
+    </div>
+  );
+  const shared = one ?? other;
+  return (
+    <article class={differs ? "pair differs" : "pair"} aria-label={`Cell ${number}`}>
+      <div class="head">
+        <span class="count">{number}</span>
+        {sameCode && shared ? <pre class="code" tabIndex={0}>{shared.code}</pre> : <span class="hint">The code differs.</span>}
+        <div class="verdict">{verdict}</div>
+      </div>
+      <div class="sides outputs">{side(one, 0)}{side(other, 1)}</div>
+    </article>
+  );
+});

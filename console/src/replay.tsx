@@ -1,0 +1,152 @@
+// A replay as it goes on: each cell as it was recorded and as it came out, with the verdict on it.
+
+import { useEffect, useState } from "preact/hooks";
+import { Problem, useAct } from "./answers";
+import { ask, download, follow, pages, type Execution } from "./api";
+import { Pair } from "./pairs";
+import { duration } from "./time";
+
+interface Verdict { number: number; id: string; verdict: string; why: string; diff: string; status: string | null; execution_id: string | null; seconds: number | null }
+interface Replay {
+  id: string; status: "running" | "done" | "stopped" | "failed"; session_id: string | null; cells: number; of: string | null;
+  started_at: string; ended_at: string | null; verdicts: Verdict[]; counts: Record<string, number>; same: boolean;
+  session_live: boolean; error: { code: string; message: string } | null;
+}
+
+const AGAIN_SECONDS = [1, 2, 5, 10, 30];
+const GOOD = ["same", "new"];
+const OPEN = ["cannot_tell", "not_deterministic", "not_run"];
+const WORDS: Record<string, string> = {
+  same: "same", different: "different", not_deterministic: "never the same", cannot_tell: "cannot tell", failed: "failed",
+  needs_hidden_state: "needs hidden state", timed_out: "timed out", not_run: "not run", new: "new",
+};
+
+function markOf(verdict: string): string {
+  return GOOD.includes(verdict) ? "live" : OPEN.includes(verdict) ? "busy" : "bad";
+}
+
+/** The replay and both records, by the ids of executions; asked for again as its events come. */
+function useReplay(id: string) {
+  const [replay, setReplay] = useState<Replay | null>(null);
+  const [records, setRecords] = useState<ReadonlyMap<string, Execution>>(new Map());
+  const [problem, setProblem] = useState("");
+  useEffect(() => {
+    const stop = new AbortController();
+    const known = new Map<string, Execution>();
+    const listed = new Set<string>();
+    const pause = (seconds: number) => new Promise((done) => setTimeout(done, seconds * 1000));
+
+    async function list(session: string | null): Promise<void> {
+      if (!session || listed.has(session)) return;
+      listed.add(session);
+      try {
+        for await (const page of pages<Execution>(`/v1/sessions/${session}/executions?limit=100`, stop.signal)) page.forEach((each) => known.set(each.id, each));
+      } catch (error) {
+        listed.delete(session);
+        throw error;
+      }
+    }
+    async function look(): Promise<Replay> {
+      const found = await ask<Replay>("GET", `/v1/replays/${id}`, undefined, stop.signal);
+      await list(found.of);
+      await list(found.session_id);
+      for (const { execution_id: execution } of found.verdicts) {
+        if (execution && found.session_id && !known.get(execution)?.ended_at) {
+          known.set(execution, await ask("GET", `/v1/sessions/${found.session_id}/executions/${execution}`, undefined, stop.signal));
+        }
+      }
+      setRecords(new Map(known));
+      setReplay(found);
+      return found;
+    }
+    async function watch(): Promise<void> {
+      for (let failures = 0; !stop.signal.aborted;) {
+        try {
+          if ((await look()).status !== "running") return;
+          for await (const event of follow(`/v1/replays/${id}/events`, stop.signal)) {
+            failures = 0;
+            setProblem("");
+            if (event.event === "verdict" || event.event === "ended") await look();
+          }
+        } catch (error) {
+          if (stop.signal.aborted) return;
+          if ((error as { status?: number }).status === 404) { setProblem("There is no such replay: it ended a while ago, or the service has started again since."); return; }
+          setProblem(`${(error as Error).message} Trying again.`);
+        }
+        await pause(AGAIN_SECONDS[Math.min(failures++, AGAIN_SECONDS.length - 1)]!);
+      }
+    }
+    void watch();
+    return () => stop.abort();
+  }, [id]);
+  return { replay, records, problem };
+}
+
+export function ReplayPage({ id, may }: { id: string; may: boolean }) {
+  const { replay, records, problem } = useReplay(id);
+  const [only, setOnly] = useState(false);
+  const { doing, failed, act } = useAct();
+  const shown = (replay?.verdicts ?? []).filter((each) => !only || !GOOD.includes(each.verdict));
+  useEffect(() => { document.title = "Replay · Sandcell"; }, []);
+  return (
+    <section aria-label="Replay" class="page">
+      <div class="bar">
+        <a href={replay?.of ? `#/sessions/${replay.of}` : "#/"} class="back" aria-label="To the session">←</a>
+        <h1>Replay</h1>
+        {replay && <Progress replay={replay} />}
+        <span class="grow" />
+        <label><input type="checkbox" checked={only} onChange={(event) => setOnly(event.currentTarget.checked)} /> Only what differs</label>
+        {replay?.session_live && <a href={`#/sessions/${replay.session_id}`}>Its session</a>}
+        {replay && replay.status !== "running" && (
+          <button type="button" disabled={doing} onClick={() => act(() => download(`/v1/replays/${id}/notebook`, "replay.ipynb"))}>Notebook</button>
+        )}
+        {replay?.status === "running" && may && (
+          <button type="button" class="danger" disabled={doing} onClick={() => act(() => ask("DELETE", `/v1/replays/${id}`))}>Stop</button>
+        )}
+      </div>
+      <Problem text={problem || failed} />
+      {replay?.error && <p class="problem">{replay.error.message}</p>}
+      <div class="scroll pairs" tabIndex={0} role="group" aria-label="Cells as recorded and as replayed">
+        <div class="sides titles"><h2>Recorded</h2><h2>Replayed</h2></div>
+        {replay && shown.length === 0 && <p class="empty">{replay.status === "running" ? "The first verdict comes as soon as its cell has run." : only ? "Nothing differs." : "There was nothing to run."}</p>}
+        {shown.map((each) => (
+          <Pair key={each.id} one={records.get(each.id)} other={each.execution_id ? records.get(each.execution_id) : undefined}
+            number={each.number} differs={!GOOD.includes(each.verdict)} names={["Recorded", "Replayed"]} verdict={<Judged of={each} />} />
+        ))}
+      </div>
+    </section>
+  );
+}
+
+function Progress({ replay }: { replay: Replay }) {
+  const done = replay.verdicts.length;
+  const counts = Object.entries(replay.counts).filter(([, count]) => count > 0).map(([name, count]) => `${count} ${WORDS[name] ?? name}`).join(", ");
+  if (replay.status === "running") {
+    return <span class="hint" role="status"><progress max={replay.cells} value={done} aria-label="Cells judged" /> {done} of {replay.cells} cells{counts && `: ${counts}`}</span>;
+  }
+  const took = replay.ended_at ? ` in ${duration(Date.parse(replay.ended_at) - Date.parse(replay.started_at))}` : "";
+  return (
+    <span role="status" class={replay.same ? "state live" : "state bad"}>
+      {replay.status === "done" ? (replay.same ? "All the same" : "Not the same") : replay.status === "stopped" ? "Stopped" : "Came to no end"}{took}
+      {counts && `: ${counts}`}
+    </span>
+  );
+}
+
+function Judged({ of: each }: { of: Verdict }) {
+  return (
+    <>
+      <span class={`state ${markOf(each.verdict)}`}>{WORDS[each.verdict] ?? each.verdict}</span>
+      {each.why && <span class="hint"> {each.why}</span>}
+      {each.diff && <details><summary>What differs</summary><Diff text={each.diff} /></details>}
+    </>
+  );
+}
+
+function Diff({ text }: { text: string }) {
+  const marks: Record<string, string> = { "-": "before", "+": "after" };
+  return (
+    <pre class="log" tabIndex={0}>{text.split("\n").map((line, at) => marks[line[0] ?? ""]
+      ? <mark key={at} class={marks[line[0]!]}>{line}{"\n"}</mark> : `${line}\n`)}</pre>
+  );
+}

@@ -1,0 +1,201 @@
+"""The console's pages for operators in Chromium: environments and who needs them; tokens, quotas, the audit log."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.browser.chromium import DEADLINE_SECONDS, Page, chromium
+from tests.browser.test_console import TEXT, sign_in
+from tests.running_service import RunningService
+
+OPENED = "[...document.querySelectorAll('dialog')].at(-1)"
+FILL = """((label, value) => {
+  const own = [...document.querySelectorAll('label')].find(each => each.innerText.startsWith(label));
+  const field = own?.control ?? document.querySelector(`[aria-label="${label}"]`);
+  if (!field) return false;
+  field.value = value;
+  field.dispatchEvent(new Event(field.tagName === 'SELECT' ? 'change' : 'input', {bubbles: true}));
+  return true;
+})"""
+PRESS = (
+    "(name => { const found = [...document.querySelectorAll('button')].find(b => (b.ariaLabel ?? b.innerText) === name \
+&& !b.disabled); found?.click(); return !!found })"
+)
+
+
+async def go(page: Page, address: str) -> None:
+    await page.evaluate(f"location.hash = {address!r}")
+
+
+async def fill(page: Page, label: str, value: str) -> None:
+    """Write into the field of that label, or choose."""
+    await page.wait_for(f"{FILL}({label!r}, {value!r})")
+
+
+async def press(page: Page, name: str) -> None:
+    """Press the button of that name once there is one that can be pressed."""
+    await page.wait_for(f"{PRESS}({name!r})")
+
+
+async def agree(page: Page, name: str) -> str:
+    """Press the button of that name, and agree to what the browser asks then; the question."""
+    before = len(page.of("Page.javascriptDialogOpening"))
+    await page.wait_for(f"{PRESS.replace('found?.click()', 'found && setTimeout(() => found.click())')}({name!r})")
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while len(asked := page.of("Page.javascriptDialogOpening")) == before:
+            await asyncio.sleep(0.02)
+    await page.ask("Page.handleJavaScriptDialog", accept=True)
+    return str(asked[-1]["message"])
+
+
+def test_environments_and_who_needs_them(service: RunningService, tmp_path: Path) -> None:
+    asyncio.run(looks_after_an_environment(service, tmp_path))
+
+
+async def looks_after_an_environment(service: RunningService, directory: Path) -> None:
+    name = f"rain_{uuid.uuid4().hex[:8]}"
+    agents = [f"{name}-{each}" for each in ("planner", "writer")]
+    async with chromium(directory) as page:
+        with service.client() as client:
+            await sign_in(page, service)
+            await go(page, "#/environments")
+            await press(page, "New environment")
+            await fill(page, "Name", name)
+            await press(page, "Make")
+            await page.wait_for(f"document.querySelector('h1')?.innerText === {name!r}")
+            await page.wait_for(f"{TEXT}.includes('Nobody: no agent')")
+            await fill(page, "Search packages", "ipykern")
+            await page.wait_for("document.querySelector('.narrow tbody tr')?.innerText.startsWith('ipykernel')")
+            (made,) = [each for each in client.list_environments(kind="made").items if each.name == name]
+            for each in agents:
+                client.put_agent(each, environment=made.id)
+            with client.session(made.id) as session:
+                await go(page, "#/environments")
+                row = f"[...document.querySelectorAll('tbody tr')].find(each => each.innerText.includes({name!r}))"
+                await page.wait_for(f"{row}?.cells[8].innerText === '2'")
+                await page.evaluate(f"{row}.querySelector('a').click()")
+                await page.wait_for(f"{TEXT}.includes('2 agents')")
+                await page.wait_for(f"{TEXT}.includes({agents[1]!r})")
+                await page.screenshot(directory / "environment.png")
+                await press(page, "Delete")
+                await page.wait_for(f"{OPENED}?.innerText.includes('It cannot be deleted while somebody needs it')")
+                assert await page.evaluate(f"{OPENED}.innerText.includes({agents[0]!r})")
+                assert await page.evaluate(f"{OPENED}.querySelector('[type=submit]').disabled")
+                await press(page, "Cancel")
+                assert session.id
+            await press(page, "Disassociate all agents")
+            await page.wait_for(f"{TEXT}.includes('2 disassociated agents')")
+            assert client.get_agent(agents[0]).environment is None
+            await press(page, "Re-associate all agents")
+            await page.wait_for(f"{TEXT}.includes('2 agents associated again.')")
+            assert client.get_agent(agents[0]).environment == made.id
+            await press(page, "Disassociate all agents")
+            await page.wait_for(f"{TEXT}.includes('2 disassociated agents')")
+            await page.wait_for(f"!/live session/.test({TEXT})")
+            await press(page, "Delete")
+            await page.wait_for(f"{OPENED}?.innerText.includes('Nobody needs it.')")
+            await page.evaluate(f"{OPENED}.querySelector('[type=submit]').click()")
+            await page.wait_for("location.hash === '#/environments'")
+            await page.wait_for(f"!!document.querySelector('tbody') && !{TEXT}.includes({name!r})")
+        assert page.of("Runtime.exceptionThrown") == []
+
+
+def status_of(service: RunningService, token: str, path: str) -> int:
+    """How a request with that token is answered."""
+    headers = {"Authorization": f"Bearer {token}"}
+    return httpx.get(service.url + path, headers=headers, timeout=120, trust_env=False).status_code
+
+
+def test_a_token_is_made_shown_once_used_and_revoked(service: RunningService, tmp_path: Path) -> None:
+    asyncio.run(makes_a_token(service, tmp_path))
+
+
+async def makes_a_token(service: RunningService, directory: Path) -> None:
+    name = f"eve-{uuid.uuid4().hex[:8]}"
+    async with chromium(directory) as page:
+        await sign_in(page, service)
+        await go(page, "#/operations/tokens")
+        await press(page, "New token")
+        await fill(page, "Principal", name)
+        await fill(page, "What it is for", f"the agent of {name}")
+        await press(page, "Make")
+        await page.wait_for(f"{OPENED}?.innerText.includes('It is shown this once')")
+        token = await page.evaluate(f"{OPENED}.querySelector('input').value")
+        assert status_of(service, token, "/v1/sessions") == 200
+        assert status_of(service, token, "/v1/tokens") == 403
+        await press(page, "Done")
+        await page.wait_for(f"{TEXT}.includes('the agent of {name}') && !document.querySelector('dialog')")
+        assert token not in await page.evaluate("document.documentElement.outerHTML")
+        question = await agree(page, f"Revoke the agent of {name}")
+        assert name in question
+        await page.wait_for(f"!{TEXT}.includes('the agent of {name}')")
+        assert status_of(service, token, "/v1/sessions") == 401
+
+        await go(page, "#/operations/principals")
+        await press(page, f"Quota of {name}")
+        await fill(page, "Live sessions at most", "7")
+        await press(page, "Set")
+        row = f"[...document.querySelectorAll('tbody tr')].find(each => each.innerText.startsWith({name!r}))?.innerText"
+        await page.wait_for(f"{row}?.includes('0 of 7')")
+        await agree(page, f"Disable {name}")
+        await page.wait_for(f"{row}?.includes('Disabled')")
+
+        await go(page, "#/operations/audit")
+        await fill(page, "Principal", name)
+        await fill(page, "Outcome", "false")
+        await press(page, "Look")
+        await page.wait_for("[...document.querySelectorAll('tbody tr')].length === 1")
+        await page.wait_for("document.querySelector('tbody').innerText.includes('ListTokens')")
+        await page.evaluate("document.querySelector('summary').click()")
+        await page.wait_for("document.querySelector('tbody pre').innerText.includes('scope_missing')")
+        await page.screenshot(directory / "audit.png")
+        assert page.of("Runtime.exceptionThrown") == []
+
+
+def test_who_may_only_look_has_no_pages_of_operators(service: RunningService, tmp_path: Path) -> None:
+    asyncio.run(only_looks(service, tmp_path))
+
+
+async def only_looks(service: RunningService, directory: Path) -> None:
+    async with chromium(directory) as page:
+        with service.client() as client:
+            token = client.create_token(f"mallory-{uuid.uuid4().hex[:8]}", scope="read").token
+        await page.visit(service.url)
+        await fill(page, "Token", token or "")
+        await press(page, "Sign in")
+        await page.wait_for("document.querySelector('h1')?.innerText === 'Sessions'")
+        await go(page, "#/operations/tokens")
+        await page.wait_for("document.querySelector('h1')?.innerText === 'Operations'")
+        await page.wait_for("document.querySelector('tbody')?.innerText.startsWith('mallory-')")
+        parts = "[...document.querySelectorAll('[aria-label=Parts] a')].map(each => each.innerText)"
+        assert await page.evaluate(parts) == ["Usage", "Audit log", "Store"]
+        await go(page, "#/environments")
+        await page.wait_for("document.querySelector('tbody')?.innerText.includes('python')")
+        assert not await page.evaluate(f"{TEXT}.includes('New environment')")
+        assert page.of("Runtime.exceptionThrown") == []
+
+
+@pytest.mark.long
+def test_packages_are_built_while_one_reads_the_log(make_service, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    asyncio.run(builds(make_service(added_packages_images="python"), tmp_path))
+
+
+async def builds(service: RunningService, directory: Path) -> None:
+    """Without an index nothing can be fetched: it fails, with the log and a sentence."""
+    async with chromium(directory) as page:
+        await sign_in(page, service)
+        await go(page, "#/environments")
+        await press(page, "New environment")
+        await fill(page, "Name", "broken")
+        await fill(page, "Python packages to add", "there-is-no-such-package-of-this-name==1.0")
+        await press(page, "Make")
+        await page.wait_for("!!document.querySelector('.log')")
+        await page.wait_for("document.querySelector('.state').innerText === 'Failed'")
+        await page.wait_for("document.querySelector('.log').innerText.includes('there-is-no-such-package')")
+        assert await page.evaluate("document.querySelector('.parts .problem').innerText.length > 10")
+        await page.screenshot(directory / "failed.png")

@@ -1,0 +1,213 @@
+"""A session's record in the console: replayed and held against another; taken over, attached to; files as they look."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from sandcell import Session
+from tests.browser.chromium import Page, chromium
+from tests.browser.test_console import PANEL, SHOWN, TEXT, run, sign_in
+from tests.browser.test_console_pages import OPENED, fill, go, press
+from tests.running_service import RunningService
+
+CELLS = (
+    "print('one\\ntwo\\nthree')",
+    "import os\nprint(f\"the same\\n{os.path.exists('made')}\")",  # a file that is no part of the record
+    "print(f'{os.urandom(4).hex()}')",
+)
+PAIRS = "[...document.querySelectorAll('.pair')]"
+PREVIEW = "document.querySelector('.preview-body')"
+FILES = """
+import base64, json
+open('rain.csv', 'w').write('city,mm\\n' + ''.join(f'"Oslo, {n}",{n / 2}\\n' for n in range(450)))
+open('dot.png', 'wb').write(base64.b64decode(
+    'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='))
+open('notes.txt', 'w').write('héllo <b>there</b>')
+open('page.html', 'w').write('<h3>A page</h3><script>parent.document.title = "hacked"</script>')
+open('raw.bin', 'wb').write(bytes(range(256)))
+cell = {'cell_type': 'code', 'source': ['40 + 2'], 'outputs': [
+    {'output_type': 'execute_result', 'data': {'text/plain': '42'}}, {'output_type': 'stream', 'text': {}}, None]}
+json.dump({'cells': [cell, {'cell_type': 'markdown', 'source': 'A *title*'}, 7]}, open('work.ipynb', 'w'))
+"""
+
+
+async def choose(page: Page, name: str) -> None:
+    """Of what is behind More."""
+    await page.wait_for("!!document.querySelector('.menu summary')")
+    await page.evaluate("document.querySelector('.menu').open = true")
+    await press(page, name)
+
+
+async def open_session(page: Page, session: Session) -> None:
+    await go(page, f"#/sessions/{session.id}")
+    await page.wait_for("!!document.querySelector('.menu')")
+
+
+def test_a_record_is_replayed_and_a_fork_is_held_against_it(service: RunningService, tmp_path: Path) -> None:
+    asyncio.run(replays_and_compares(service, tmp_path))
+
+
+async def replays_and_compares(service: RunningService, directory: Path) -> None:
+    async with chromium(directory) as page:
+        with service.client() as client, client.session("python", name="origin") as session:
+            session.upload("made", b"by a person")
+            for code in CELLS:
+                session.run(code)
+            await sign_in(page, service)
+            await open_session(page, session)
+            await choose(page, "Replay its notebook")
+            await page.wait_for("location.hash.startsWith('#/replays/')")
+            await page.wait_for(f"{TEXT}.includes('Not the same')")
+            await page.wait_for(f"{PAIRS}.length === 3")
+            states = await page.evaluate(f"{PAIRS}.map(each => each.querySelector('.state').innerText)")
+            assert states[:2] == ["same", "different"]
+            sides = f"[...{PAIRS}[1].querySelectorAll('.side')]"
+            marked = await page.evaluate(
+                f"{sides}.map(each => [...each.querySelectorAll('mark')].map(m => m.innerText))"
+            )
+            assert [[each.strip() for each in side] for side in marked] == [["True"], ["False"]]
+            assert await page.evaluate(f"{sides}.every(each => each.innerText.includes('the same'))")
+            await page.screenshot(directory / "replay.png")
+
+            fork = client.start_session(name="fork", replay_of=session.id)
+            client.run(fork.id, "'only here'")
+            await open_session(page, session)
+            await choose(page, "Compare with another")
+            await fill(page, "The other session", fork.id)
+            await press(page, "Compare")
+            await page.wait_for(f"{PAIRS}.length === 4")
+            await page.wait_for(f"{TEXT}.includes('4 cells, 2 differ')")
+            words = await page.evaluate(f"{PAIRS}.map(each => each.querySelector('.state').innerText)")
+            assert words == ["same", "same", "different", "only on the right"]
+            await page.screenshot(directory / "compare.png")
+            await page.evaluate("document.querySelector('[type=checkbox]').click()")
+            await page.wait_for(f"{PAIRS}.length === 2")
+            client.stop_session(fork.id)
+        assert page.of("Runtime.exceptionThrown") == []
+
+
+def test_a_person_takes_over_gives_back_and_attaches(service: RunningService, tmp_path: Path) -> None:
+    asyncio.run(takes_over(service, tmp_path))
+
+
+async def takes_over(service: RunningService, directory: Path) -> None:
+    async with chromium(directory) as page:
+        with service.client() as client, client.session("python") as session:
+            session.run("seen = 1")
+            await sign_in(page, service)
+            await open_session(page, session)
+            await press(page, "Take over")
+            await page.wait_for(f"{TEXT}.includes('You have this session to yourself')")
+            waiting = session.submit("seen + 1")
+            assert waiting.why is not None
+            assert waiting.why.startswith("admin has this session to themselves until ")
+            await page.wait_for(f"({SHOWN}).includes('admin has this session to themselves')")
+            await run(page, "print('by ' + 'a person')")
+            await page.wait_for(f"({SHOWN}).includes('by a person')")
+            assert client.get_execution(session.id, waiting.id).status == "queued"
+            await press(page, "Timeline")
+            await page.wait_for(
+                "document.querySelector('canvas')?.ariaLabel.startsWith('Timeline: 2 executions, 0 deaths')"
+            )
+            await page.screenshot(directory / "lease.png")
+            await press(page, "Give back")
+            assert client.wait(session.id, waiting.id).status == "ok"
+            await page.wait_for(f"!!{PRESSABLE}('Take over')")
+
+            held = client.take_lease(session.id, name="Ada <i>")
+            await page.wait_for(f"{TEXT}.includes('Ada <i> has this session to themselves')")
+            await press(page, "End it")
+            await page.wait_for(f"!!{PRESSABLE}('Take over')")
+            assert held.id
+
+            await press(page, "Attach")
+            await page.wait_for(
+                f"{OPENED}?.querySelectorAll('input')[0]?.value === 'sandcell attach {session.id} --open'"
+            )
+            await press(page, "Make it")
+            await page.wait_for(f"{OPENED}.innerText.includes('which is shown once')")
+            address = await page.evaluate(f"{OPENED}.querySelectorAll('input')[2].value")
+            assert address.startswith(f"{service.url}/?token=")
+            await page.screenshot(directory / "attach.png")
+            (token,) = client.list_attach_tokens(session.id).items
+            await press(page, "Revoke admin")
+            await page.wait_for(f"!{OPENED}.innerText.includes('Who may attach now')")
+            (token,) = client.list_attach_tokens(session.id).items
+            assert token.revoked_at is not None
+        assert page.of("Runtime.exceptionThrown") == []
+
+
+PRESSABLE = "(name => [...document.querySelectorAll('button')].find(b => b.innerText === name && !b.disabled))"
+
+
+def test_files_are_shown_as_what_they_are(service: RunningService, tmp_path: Path) -> None:
+    asyncio.run(previews(service, tmp_path))
+
+
+async def previews(service: RunningService, directory: Path) -> None:
+    async def show(name: str, expected: str) -> None:
+        await page.wait_for(f"{PANEL}({name!r})")
+        await page.wait_for(f"({PREVIEW}?.innerText ?? '').includes({expected!r})")
+
+    async def back() -> None:
+        await press(page, "All files")
+        await page.wait_for(f"!{PREVIEW}")
+
+    async with chromium(directory) as page:
+        with service.client() as client, client.session("python") as session:
+            session.run(FILES)
+            await sign_in(page, service)
+            await open_session(page, session)
+            await page.wait_for(f"{PANEL}('Files')")
+            await show("rain.csv", "Rows 1 to 200 of 450")
+            await page.screenshot(directory / "table.png")
+            await press(page, "Later")
+            await press(page, "Later")
+            await page.wait_for(f"{PREVIEW}.innerText.includes('Oslo, 449')")
+            await back()
+            await show("notes.txt", "héllo <b>there</b>")
+            await back()
+            await show("work.ipynb", "42")
+            assert await page.evaluate(f"{PREVIEW}.innerText.includes('40 + 2')")
+            await back()
+            await show("raw.bin", "This is not text")
+            await back()
+            await page.wait_for(f"{PANEL}('dot.png')")
+            await page.wait_for(f"{PREVIEW}?.querySelector('img')?.naturalWidth === 1")
+            await back()
+            await page.wait_for(f"{PANEL}('page.html')")
+            await page.wait_for(f"({PREVIEW}?.querySelector('iframe')?.offsetHeight ?? 60) !== 60")
+            assert await page.evaluate("document.title") != "hacked"
+            await press(page, "Link")
+            await page.wait_for("document.querySelector('.panel .problem')?.innerText.length > 10")
+            session.stop()
+            await page.wait_for("document.body.innerText.includes('This session ended')")
+            await page.wait_for(f"{PANEL}('Files')")
+            await page.wait_for(f"{PANEL}('Files')")
+            await page.wait_for(f"{TEXT}.includes('As they are in the store.')")
+            await show("notes.txt", "héllo")
+        assert page.of("Runtime.exceptionThrown") == []
+
+
+@pytest.mark.long
+def test_a_hundred_megabytes_of_output_stay_out_of_the_pages_memory(service: RunningService, tmp_path: Path) -> None:
+    asyncio.run(stays_small(service, tmp_path))
+
+
+async def stays_small(service: RunningService, directory: Path) -> None:
+    with service.client() as client, client.session("python") as session:
+        for number in range(500):
+            session.run(f"print(('{number:03} ' + 'x' * 95 + '\\n') * 2_000)")
+        async with chromium(directory) as page:
+            await sign_in(page, service)
+            await open_session(page, session)
+            for number, scroll in ((500, "1e9"), (1, "0"), (500, "1e9"), (1, "0")):
+                await page.evaluate(f"document.querySelector('.cells').scrollTop = {scroll}")
+                cell = f"document.querySelector('[aria-label^=\"Cell {number},\"]')"
+                await page.wait_for(f"{cell}?.innerText.includes('{number - 1:03} xx')")
+            await page.ask("HeapProfiler.collectGarbage")
+            used = await page.ask("Runtime.getHeapUsage")
+            assert used["usedSize"] < 120_000_000
