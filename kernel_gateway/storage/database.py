@@ -28,6 +28,7 @@ from kernel_gateway.storage.shared_transactions import SharedTransactions
 T = TypeVar("T")
 BUSY_SECONDS = 5
 DEADLINE_SECONDS = 30.0
+TOO_LATE = "the database did not answer in time"
 THREADS = 8
 """Threads, and so connections, for a database other than SQLite."""
 
@@ -40,7 +41,9 @@ class Database:
         self._engine = _sqlite_engine(url) if self._sqlite else create_engine(url, pool_size=THREADS)
         self._kept: Connection | None = None
         self._executor = ThreadPoolExecutor(1 if self._sqlite else THREADS, thread_name_prefix="database")
-        self._shared = SharedTransactions(self._executor, self._transaction) if self._sqlite else None
+        self._shared: SharedTransactions | None = None
+        if self._sqlite:
+            self._shared = SharedTransactions(self._executor, self._transaction, deadline_seconds=DEADLINE_SECONDS)
 
     @property
     def sole_user(self) -> bool:
@@ -62,7 +65,9 @@ class Database:
         try:
             if self._shared is None:
                 return await self._in_thread(lambda: self._transaction(query))
-            return await _in_time(self._shared.run(query))
+            return await self._shared.run(query)
+        except TimeoutError:
+            raise DatabaseUnavailable(TOO_LATE) from None
         except DBAPIError as error:
             ours = _translate(error)
             if ours is None:
@@ -100,7 +105,7 @@ async def _in_time(answer: Awaitable[T]) -> T:
         async with asyncio.timeout(DEADLINE_SECONDS):
             return await answer
     except TimeoutError:
-        raise DatabaseUnavailable("the database did not answer in time") from None
+        raise DatabaseUnavailable(TOO_LATE) from None
 
 
 def reading(url: str) -> contextlib.AbstractContextManager[Connection]:
