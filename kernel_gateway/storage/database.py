@@ -28,6 +28,7 @@ from kernel_gateway.storage.migrations import schema
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
 DEADLINE_SECONDS = 30.0
+TOO_LATE = "the database did not answer in time"
 CLAIM_SECONDS = 15.0
 """How long a start waits for the end of a service that has the database and was killed a moment ago."""
 THREADS = 8
@@ -45,7 +46,9 @@ class Database:
         self._engine = postgresql.make_engine(parts, THREADS, self._claim) if self._claim else sqlite.make_engine(parts)
         self._kept: Connection | None = None
         self._executor = ThreadPoolExecutor(1 if self._sqlite else THREADS, thread_name_prefix="database")
-        self._shared = SharedTransactions(self._executor, self._transaction) if self._sqlite else None
+        self._shared: SharedTransactions | None = None
+        if self._sqlite:
+            self._shared = SharedTransactions(self._executor, self._transaction, deadline_seconds=DEADLINE_SECONDS)
 
     async def open(self) -> None:
         """Bring the tables to this version; raises StartRefused (DatabaseTooNew among them)."""
@@ -64,7 +67,10 @@ class Database:
             if self._shared is None:
                 found = await self._in_thread(lambda: self._transaction(query))
             else:
-                found = await _in_time(self._shared.run(query))
+                found = await self._shared.run(query)
+        except TimeoutError:
+            metrics.count_query_error()
+            raise DatabaseUnavailable(TOO_LATE) from None
         except DBAPIError as error:
             ours = sqlite.translate(error) if self._sqlite else postgresql.translate(error)
             if ours is None:
@@ -117,7 +123,7 @@ async def _in_time(answer: Awaitable[T]) -> T:
             return await answer
     except TimeoutError:
         metrics.count_query_error()
-        raise DatabaseUnavailable("the database did not answer in time") from None
+        raise DatabaseUnavailable(TOO_LATE) from None
 
 
 def reading(url: str) -> contextlib.AbstractContextManager[Connection]:

@@ -120,11 +120,8 @@ class Signer:
         self._key = key
         self._fresh = hmac.new(key, digestmod="sha256")
         self.session = hmac.digest(key, b"session", "sha256").hex()[:32] if lasting else uuid.uuid4().hex
-
-    @property
-    def stream(self) -> str:
+        self.stream = hmac.digest(key, b"stream", "sha256").hex()[:32]
         """What all that is signed with this key is known by."""
-        return hmac.digest(self._key, b"stream", "sha256").hex()[:32]
 
     def request(self, msg_type: str, content: dict[str, Any]) -> tuple[str, list[bytes]]:
         """A new message of this client: its id and its frames."""

@@ -35,7 +35,7 @@ from kernels.notebook.transcript import Blob
 log = structlog.get_logger(__name__)
 LOOK_SECONDS: Final = 5.0
 """Longest time that a cell, and the next execution, wait for what is found out about an execution after its end."""
-SOON_SECONDS: Final = 0.5
+SOON_SECONDS: Final = 2.0
 """How long cells wait for others that are written with them: a cell by itself costs as much as the execution did."""
 TRIES: Final = 8
 MOST_AT_ONCE: Final = 16

@@ -36,17 +36,21 @@ class _Asked:
 class SharedTransactions:
     """`carry_out(query)` runs one transaction, blocking, and is called in the executor's one thread."""
 
-    def __init__(self, executor: Executor, carry_out: Callable[[Query], Any]) -> None:
+    def __init__(self, executor: Executor, carry_out: Callable[[Query], Any], *, deadline_seconds: float) -> None:
         self._executor = executor
         self._carry_out = carry_out
+        self._deadline_seconds = deadline_seconds
+        self._deadlines: deque[tuple[float, asyncio.Future[Any]]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
         self._waiting: deque[_Asked] = deque()
         self._guard = threading.Lock()
         self._working = False
 
     async def run(self, query: Callable[[Connection], T]) -> T:
-        """What the query returns, once it is committed; raises what it raises."""
+        """What the query returns, once it is committed; raises what it raises, and TimeoutError at its deadline."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
+        self._watch(answer, loop)
         with self._guard:
             self._waiting.append(_Asked(query, answer))
             idle, self._working = not self._working, True
@@ -54,12 +58,31 @@ class SharedTransactions:
             self._begin(loop)
         return await answer
 
+    def _watch(self, answer: asyncio.Future[Any], loop: asyncio.AbstractEventLoop) -> None:
+        """One timer serves all: each has the same time, so who asked first is late first."""
+        deadlines = self._deadlines
+        while deadlines and deadlines[0][1].done():
+            deadlines.popleft()
+        deadlines.append((loop.time() + self._deadline_seconds, answer))
+        if self._timer is None:
+            self._timer = loop.call_at(deadlines[0][0], self._end_late, loop)
+
+    def _end_late(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = None
+        deadlines = self._deadlines
+        while deadlines and (deadlines[0][1].done() or deadlines[0][0] <= loop.time()):
+            answer = deadlines.popleft()[1]
+            if not answer.done():
+                answer.set_exception(TimeoutError())
+        if deadlines:
+            self._timer = loop.call_at(deadlines[0][0], self._end_late, loop)
+
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
         try:
             self._executor.submit(self._work, loop)
         except RuntimeError:  # the database is closed: nobody is to wait for it
             with self._guard:
-                self._waiting.clear()
+                self._waiting.pop().answer.cancel()  # the only one: it has found nobody at work
                 self._working = False
             raise
 
@@ -72,7 +95,7 @@ class SharedTransactions:
                     self._working = False
                     return
             # Who gave up before its turn is spared.
-            for ended in self._run_group([each for each in group if not each.answer.cancelled()]):
+            for ended in self._run_group([each for each in group if not each.answer.done()]):
                 with contextlib.suppress(RuntimeError):  # the loop is closed, and with it all who waited
                     loop.call_soon_threadsafe(_answer, ended)
 
@@ -85,7 +108,7 @@ class SharedTransactions:
                 return
         for each in group:
             # A database that is away keeps each of them waiting: who has given up by its turn is spared.
-            if not each.answer.cancelled():
+            if not each.answer.done():
                 yield [self._run_alone(each)]
 
     def _run_alone(self, asked: _Asked) -> Ended:

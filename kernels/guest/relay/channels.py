@@ -18,6 +18,8 @@ UNREAD_BYTES = 4 * 1024 * 1024
 """What waits for a kernel that does not read, on one channel, before the gateway is not read either."""
 _TYPES = {"shell": "DEALER", "control": "DEALER", "stdin": "DEALER", "iopub": "SUB"}
 
+Taken = Callable[[int, list[tuple[int, bytes]]], None]
+"""Gets the number of a channel, and flags and bytes of the pieces that came."""
 Reach = Callable[[int], Awaitable[socket.socket]]
 """Connects to a channel by its number, from 1 on; raises OSError while nothing listens."""
 
@@ -29,7 +31,7 @@ class Channel(asyncio.Protocol):
         self,
         number: int,
         identity: bytes,
-        taken: Callable[[int, int, bytes], None],
+        taken: Taken,
         lost: Callable[[str], None],
         read_on: Callable[[], None],
     ) -> None:
@@ -104,8 +106,8 @@ class Channel(asyncio.Protocol):
             self._waiting_bytes = 0
             if not self._full:
                 self._read_on()
-        for flags, piece in pieces:
-            self._taken(self._number, flags, piece)
+        if pieces:
+            self._taken(self._number, pieces)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
@@ -121,7 +123,7 @@ class Channels:
         self,
         reach: Reach,
         alive: Callable[[], bool],
-        taken: Callable[[int, int, bytes], None],
+        taken: Taken,
         lost: Callable[[str], None],
         read_on: Callable[[], None],
     ) -> None:

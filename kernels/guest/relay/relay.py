@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from .channels import Channels, Reach
-from .frames import CHANNELS, FIRST, IOPUB, LAST
+from .frames import CHANNELS, FIRST, LAST
 from .runs import Deadline, Run, Runs, replied_to
 from .store import OpenFile, Store
 
@@ -18,11 +18,6 @@ BEHIND_BYTES = 2 * 1024 * 1024
 HANG_SECONDS = 20.0
 """How long a gateway that takes nothing keeps a kernel from being read: then it counts as gone."""
 FORMER_LINKS = 16
-RUNNING_SECONDS = 0.005
-"""How long what is published waits for what follows it, while code runs: most code has ended by then, and who hears of
-it is woken once."""
-ENDING_SECONDS = 0.001
-"""How long the reply to code waits for what is published next, which mostly says that the kernel is idle."""
 _SHELL, _CONTROL = CHANNELS.index("shell"), CHANNELS.index("control")
 
 
@@ -41,7 +36,7 @@ class Source(Protocol):
 class Listener(Protocol):
     """The gateway's connection."""
 
-    def push(self, frame: bytes, seconds: float = 0.0) -> None: ...
+    def push(self, data: bytes, count: int = 1) -> None: ...
     def read_on(self) -> None: ...
     def drop(self) -> None: ...
 
@@ -63,8 +58,6 @@ class Relay:
         """The last number that gateways which are gone were sent."""
         self._answered = ""
         """The request that the message on shell answers whose pieces come."""
-        self._replied = False
-        """Whether code has just been replied to: what is published next mostly says that the kernel is idle."""
         self._former: deque[str] = deque(maxlen=FORMER_LINKS)
         self.listener: Listener | None = None
         self._channels = Channels(reach, source.alive, self._take, self._on_lost, self._ask_on)
@@ -172,14 +165,14 @@ class Relay:
         if self.listener is not None:
             self.listener.drop()
 
-    def _take(self, channel: int, flags: int, data: bytes) -> None:
-        """A piece of what the kernel says."""
-        frame = self.store.append_piece(channel, flags, data)
-        if channel == _SHELL:
-            self._end_run(flags, data)
-        seconds = self._patience(channel)
+    def _take(self, channel: int, pieces: Sequence[tuple[int, bytes]]) -> None:
+        """Pieces of what the kernel says, as they came together: the gateway is woken once for them."""
+        kept = [self.store.append_piece(channel, flags, data) for flags, data in pieces]
         if self.listener is not None:
-            self.listener.push(frame, seconds)
+            self.listener.push(b"".join(kept), len(kept))
+        if channel == _SHELL:
+            for flags, data in pieces:
+                self._end_run(flags, data)
 
     def _end_run(self, flags: int, data: bytes) -> None:
         """A reply ends its run: its first piece says which, its last one that it is whole."""
@@ -190,17 +183,6 @@ class Relay:
             for run in open_runs:
                 if run.msg_id == self._answered:
                     run.end()
-                    self._replied = True
-
-    def _patience(self, channel: int) -> float:
-        """How long the gateway may be left without a frame of this channel: what follows it is not far then."""
-        if channel == _SHELL:
-            return ENDING_SECONDS if self._replied else 0.0
-        if channel != IOPUB:
-            return 0.0
-        replied, self._replied = self._replied, False
-        running = not replied and self.runs.of(self.source.name, self.source.generation)
-        return RUNNING_SECONDS if running else 0.0
 
     def _on_lost(self, why: str) -> None:
         """The kernel has closed its sockets: it has ended, or will not be spoken to."""

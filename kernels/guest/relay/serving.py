@@ -12,8 +12,6 @@ from .frames import FrameDecoder, ProtocolError
 from .relay import BEHIND_BYTES, FindRelay, Relay
 
 HIGH_WATER_BYTES = 512 * 1024
-MOST_HELD_BYTES = 16 * 1024
-"""Of frames that wait for what follows them."""
 
 
 class Unavailable(Exception):
@@ -32,10 +30,6 @@ class Connection(asyncio.Protocol):
         """The number that it gets next; 0 before it has said where to start."""
         self._full = False
         self._behind = 0
-        self._held: list[bytes] = []
-        """Frames that go out with what follows them; the first has the number that is due."""
-        self._held_bytes = 0
-        self._sending: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -61,46 +55,18 @@ class Connection(asyncio.Protocol):
         self._full = False
         self._catch_up()
 
-    def push(self, frame: bytes, seconds: float = 0.0) -> None:
-        """A frame that was just kept: passed on within so many seconds, unless others have to come before it."""
+    def push(self, data: bytes, count: int = 1) -> None:
+        """So many frames that were just kept: passed on at once, unless others have to come before them."""
         relay = self._relay
         if not self._position or relay is None:
             return
-        if self._full or self._position + len(self._held) != relay.store.next - 1:
-            self._behind += len(frame)
-            if self._behind > BEHIND_BYTES:
-                relay.hold()
+        if not self._full and self._position == relay.store.next - count:
+            self._write(data)
+            self._position += count
             return
-        self._held.append(frame)
-        self._held_bytes += len(frame)
-        if seconds and self._held_bytes <= MOST_HELD_BYTES:
-            self._send_in(seconds)
-        else:
-            self._send()
-
-    def _send_in(self, seconds: float) -> None:
-        """The sooner of this time and the one that is set."""
-        loop = asyncio.get_running_loop()
-        when = loop.time() + seconds
-        if self._sending is not None:
-            if self._sending.when() <= when:
-                return
-            self._sending.cancel()
-        self._sending = loop.call_at(when, self._send)
-
-    def _send(self) -> None:
-        """Pass on what was held, as one piece; what the transport does not take now comes from the store."""
-        held = self._let_go()
-        if held and not self._full:
-            self._position += len(held)
-            self._write(b"".join(held))
-
-    def _let_go(self) -> list[bytes]:
-        if self._sending is not None:
-            self._sending.cancel()
-            self._sending = None
-        held, self._held, self._held_bytes = self._held, [], 0
-        return held
+        self._behind += len(data)
+        if self._behind > BEHIND_BYTES:
+            relay.hold()
 
     def read_on(self) -> None:
         """The kernel has read what it was sent."""
@@ -114,7 +80,6 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def _leave(self) -> None:
-        self._let_go()  # whoever comes next gets it from the store
         relay, self._relay = self._relay, None
         if relay is not None:
             relay.told = max(relay.told, self._position - 1)
@@ -166,7 +131,6 @@ class Connection(asyncio.Protocol):
 
     def _catch_up(self) -> None:
         """Pass on what is kept, a segment at a time, as long as the transport takes it."""
-        self._let_go()
         relay = self._relay
         while relay is not None and not self._full and self._position < relay.store.next:
             data, self._position = relay.store.read(max(self._position, relay.store.first))

@@ -200,6 +200,33 @@ def test_what_is_committed_is_answered_before_the_next_has_its_turn(tmp_path: Pa
     on_database(url(tmp_path), check)
 
 
+def test_what_is_not_answered_in_time_is_told_so_and_does_not_run_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, hangs, ran = threading.Event(), threading.Event(), []
+
+    def hang(_connection: Connection) -> None:
+        begun.set()
+        hangs.wait(120)
+
+    async def test(database: Database) -> None:
+        monkeypatch.setattr(database._shared, "_deadline_seconds", 0.1)
+        first = asyncio.create_task(database.run(hang))
+        await asyncio.to_thread(begun.wait, 120)
+        second = asyncio.create_task(database.run(lambda _: ran.append("second")))
+        try:
+            for late in (first, second):
+                with pytest.raises(errors.DatabaseUnavailable, match="in time"):
+                    await late
+        finally:
+            hangs.set()
+        monkeypatch.undo()
+        assert await database.run(lambda _: "third") == "third"
+        assert ran == []
+
+    on_database(url(tmp_path), test)
+
+
 def test_a_full_disk_is_told_to_all_who_share_a_transaction(tmp_path: Path) -> None:
     async def check(database: Database) -> None:
         await one_session(database)

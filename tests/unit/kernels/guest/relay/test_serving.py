@@ -1,4 +1,4 @@
-"""When frames go out: what code publishes goes with its end, everything else at once, and nothing is missing."""
+"""What a kernel says on its way to the gateway: what came together goes together, after a jam nothing is missing."""
 
 from __future__ import annotations
 
@@ -7,18 +7,14 @@ import json
 import socket
 from collections.abc import Awaitable, Callable
 
-import pytest
-
-from kernels.guest.relay import frames, relay
+from kernels.guest.relay import frames
 from kernels.guest.relay.frames import FIRST, LAST, FrameDecoder
 from kernels.guest.relay.kernels import open_unnamed
 from kernels.guest.relay.relay import Relay
 from kernels.guest.relay.runs import Runs
-from kernels.guest.relay.serving import MOST_HELD_BYTES, Connection
-from kernels.wire import zmtp
-from kernels.wire.message import Signer
+from kernels.guest.relay.serving import HIGH_WATER_BYTES, Connection
 
-SHELL, IOPUB, STDIN, CONTROL = range(4)
+IOPUB = frames.IOPUB
 PATIENCE_SECONDS = 120
 
 
@@ -38,75 +34,49 @@ class Source:
 
 
 class Guest:
-    """A relay whose kernel says what a test has it say, and the gateway that hears it."""
+    """A relay whose kernel says what a test has it say, and a gateway that reads when a test does."""
 
     def __init__(self) -> None:
         self.relay = Relay(Source(), self._reach, Runs(), open_unnamed)
-        self._kernel = asyncio.Event()
-        self._ours: socket.socket | None = None
+        self._gateway: socket.socket | None = None
+        self._decoder = FrameDecoder(frames.MOST_FROM_GUEST)
 
     async def _reach(self, _number: int) -> socket.socket:
-        await self._kernel.wait()
+        await asyncio.Event().wait()
         raise AssertionError("nobody comes")
 
-    async def come(self, since: int = 0) -> None:
-        """Another gateway, which has everything up to that number."""
-        self.leave()
-        self._ours, theirs = socket.socketpair()
-        self._ours.setblocking(False)
+    async def come(self) -> None:
+        self._gateway, theirs = socket.socketpair()
+        self._gateway.setblocking(False)
         loop = asyncio.get_running_loop()
         await loop.connect_accepted_socket(lambda: Connection(lambda _name, _generation: self.relay), theirs)
-        hello = {"version": frames.VERSION, "link": str(id(theirs)), "kernel": "python", "generation": 1}
-        self._ours.send(frames.encode(frames.HELLO, json.dumps(hello).encode()))
-        await self.heard()
-        self._ours.send(frames.encode(frames.START, frames.NUMBER.pack(since)))
-        await self.settles()
-
-    def leave(self) -> None:
-        if self._ours is not None:
-            self._ours.close()
-
-    def begin(self) -> None:
-        """Code is sent to the kernel."""
-        run = {"id": "one", "msg_id": "asked", "session": "s", "seconds": 0, "grace_seconds": 0}
-        self.relay.request(1, SHELL, json.dumps(run).encode(), b"")
-
-    def say(self, channel: int, data: bytes = b"x") -> None:
-        self.relay._take(channel, FIRST | LAST, data)
-
-    def reply(self) -> None:
-        parts = [b'{"msg_id":"r","msg_type":"execute_reply"}', b'{"msg_id":"asked"}', b"{}", b"{}"]
-        self.say(SHELL, zmtp.encode(Signer(b"key").sign(parts)))
-
-    async def heard(self) -> bytes:
-        """What the gateway reads at once, when there is something."""
-        assert self._ours is not None
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            return await asyncio.get_running_loop().sock_recv(self._ours, 1 << 20)
-
-    async def numbers(self) -> list[int]:
-        """Those of the frames in it."""
-        found = FrameDecoder(frames.MOST_FROM_GUEST).feed(await self.heard())
-        return [frames.unpack(frames.NUMBER, body)[0] for _, body in found]
-
-    async def settles(self) -> None:
-        """Let the loop do what it can do now."""
+        hello = {"version": frames.VERSION, "link": "one", "kernel": "python", "generation": 1}
+        self._gateway.send(frames.encode(frames.HELLO, json.dumps(hello).encode()))
+        await self._read()
+        self._gateway.send(frames.encode(frames.START, frames.NUMBER.pack(0)))
         for _ in range(5):
             await asyncio.sleep(0)
 
-    async def is_silent(self) -> bool:
-        assert self._ours is not None
-        await self.settles()
-        try:
-            return not self._ours.recv(1)
-        except BlockingIOError:
-            return True
+    def leave(self) -> None:
+        if self._gateway is not None:
+            self._gateway.close()
+
+    def say(self, *messages: bytes) -> None:
+        """Messages that the guest reads at once."""
+        self.relay._take(IOPUB, [(FIRST | LAST, each) for each in messages])
+
+    async def _read(self) -> bytes:
+        assert self._gateway is not None
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            return await asyncio.get_running_loop().sock_recv(self._gateway, 1 << 20)
+
+    async def hear(self) -> list[int]:
+        """The numbers of the frames that one read brings."""
+        found = self._decoder.feed(await self._read())
+        return [frames.unpack(frames.NUMBER, body)[0] for _, body in found]
 
 
-Scenario = Callable[[Guest], Awaitable[None]]
-
-
-def run(scenario: Scenario) -> None:
+def run(scenario: Callable[[Guest], Awaitable[None]]) -> None:
     async def carry_out() -> None:
         guest = Guest()
         try:
@@ -119,85 +89,27 @@ def run(scenario: Scenario) -> None:
     asyncio.run(carry_out())
 
 
-@pytest.fixture
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only what follows has anything sent that waits for it."""
-    monkeypatch.setattr(relay, "RUNNING_SECONDS", 3_600.0)
-    monkeypatch.setattr(relay, "ENDING_SECONDS", 3_600.0)
-
-
-@pytest.mark.usefixtures("patient")
-def test_short_code_is_heard_of_once_it_has_ended() -> None:
+def test_what_comes_together_goes_together() -> None:
     async def scenario(guest: Guest) -> None:
-        for first in (1, 5):
-            guest.begin()
-            guest.say(IOPUB)
-            guest.say(IOPUB)
-            guest.reply()
-            assert await guest.is_silent()
-            guest.say(IOPUB)
-            assert await guest.numbers() == [first, first + 1, first + 2, first + 3]
-            guest.relay.runs.forget("one")
-            guest.relay.taken = 0
+        guest.say(b"busy", b"input")
+        assert await guest.hear() == [1, 2]
+        guest.say(b"idle")
+        assert await guest.hear() == [3]
 
     run(scenario)
 
 
-@pytest.mark.usefixtures("patient")
-def test_what_nothing_follows_goes_out_at_once() -> None:
+def test_a_gateway_that_was_behind_gets_everything_once_and_in_order() -> None:
     async def scenario(guest: Guest) -> None:
-        for number, channel in enumerate((IOPUB, SHELL, CONTROL, IOPUB), start=1):
-            guest.say(channel)
-            assert await guest.numbers() == [number], "no code runs"
-        guest.begin()
-        guest.say(IOPUB)
-        guest.say(STDIN)
-        assert await guest.numbers() == [5, 6], "somebody is asked, and has to know what for"
-        guest.say(IOPUB)
-        guest.say(CONTROL)
-        assert await guest.numbers() == [7, 8], "somebody waits for an answer"
-
-    run(scenario)
-
-
-@pytest.mark.usefixtures("patient")
-def test_no_more_waits_than_is_bounded() -> None:
-    async def scenario(guest: Guest) -> None:
-        guest.begin()
-        guest.say(IOPUB, bytes(MOST_HELD_BYTES // 2))
-        assert await guest.is_silent()
-        guest.say(IOPUB, bytes(MOST_HELD_BYTES // 2))
-        assert await guest.numbers() == [1, 2]
-
-    run(scenario)
-
-
-def test_long_code_is_heard_while_it_runs() -> None:
-    async def scenario(guest: Guest) -> None:
-        guest.begin()
-        for number in (1, 2, 3):
-            guest.say(IOPUB)
-            assert await guest.numbers() == [number]
-        guest.reply()
-        assert await guest.numbers() == [4], "though nothing follows"
-
-    run(scenario)
-
-
-@pytest.mark.usefixtures("patient")
-def test_who_comes_next_gets_what_the_one_before_was_not_sent() -> None:
-    async def scenario(guest: Guest) -> None:
-        guest.say(IOPUB)
-        assert await guest.numbers() == [1]
-        guest.begin()
-        guest.say(IOPUB)
-        guest.say(IOPUB)
-        await guest.come(since=1)
-        assert guest.relay.told == 1
-        assert await guest.numbers() == [2, 3]
-        guest.say(IOPUB)
-        guest.reply()
-        guest.say(IOPUB)
-        assert await guest.numbers() == [4, 5, 6]
+        size = HIGH_WATER_BYTES // 8
+        for _ in range(20):
+            guest.say(bytes(size), b"x", bytes(size))
+        heard: list[int] = []
+        while len(heard) < 60:
+            heard += await guest.hear()
+        guest.say(b"and", b"more")
+        while len(heard) < 62:
+            heard += await guest.hear()
+        assert heard == list(range(1, 63))
 
     run(scenario)
