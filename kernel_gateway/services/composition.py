@@ -455,17 +455,6 @@ class Services(Foundation):
             lifecycle=self.lifecycle,
             commands=self.commands,
         )
-        backlog = Backlog(
-            kept_outputs=self.kept_outputs,
-            spool=self.spool,
-            notebooks=self.notebooks,
-            removals=self.removals,
-            retention=self.retention,
-            staged_uploads=self._staged_uploads,
-            uploads=self.uploads,
-            registry=self.registry,
-            waking=self.waking,
-        )
         self.upkeep = Reconciler(
             settings=self.settings,
             clock=self.clock,
@@ -480,7 +469,21 @@ class Services(Foundation):
             registry=self.registry,
             lifecycle=self.lifecycle,
             adoption=adoption,
-            backlog=backlog,
+            backlog=self._build_backlog(),
+        )
+
+    def _build_backlog(self) -> Backlog:
+        """What an earlier process has left undone."""
+        return Backlog(
+            kept_outputs=self.kept_outputs,
+            spool=self.spool,
+            notebooks=self.notebooks,
+            removals=self.removals,
+            retention=self.retention,
+            staged_uploads=self._staged_uploads,
+            uploads=self.uploads,
+            registry=self.registry,
+            waking=self.waking,
         )
 
     def _build_shutdown(self) -> None:
