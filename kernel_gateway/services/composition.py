@@ -517,17 +517,6 @@ class Services(Foundation):
             lifecycle=self.lifecycle,
             commands=self.commands,
         )
-        backlog = Backlog(
-            kept_outputs=self.kept_outputs,
-            spool=self.spool,
-            notebooks=self.notebooks,
-            removals=self.removals,
-            retention=self.retention,
-            staged_uploads=self._staged_uploads,
-            uploads=self.uploads,
-            registry=self.registry,
-            remove_spent=(self.waking.remove_spent, self.checkpoints.remove_spent),
-        )
         self.upkeep = Reconciler(
             settings=self.settings,
             clock=self.clock,
@@ -542,7 +531,21 @@ class Services(Foundation):
             registry=self.registry,
             lifecycle=self.lifecycle,
             adoption=adoption,
-            backlog=backlog,
+            backlog=self._build_backlog(),
+        )
+
+    def _build_backlog(self) -> Backlog:
+        """What an earlier process has left undone."""
+        return Backlog(
+            kept_outputs=self.kept_outputs,
+            spool=self.spool,
+            notebooks=self.notebooks,
+            removals=self.removals,
+            retention=self.retention,
+            staged_uploads=self._staged_uploads,
+            uploads=self.uploads,
+            registry=self.registry,
+            remove_spent=(self.waking.remove_spent, self.checkpoints.remove_spent),
         )
 
     def _build_figures(self) -> None:

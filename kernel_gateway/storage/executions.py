@@ -75,6 +75,8 @@ class UnderWay(msgspec.Struct, frozen=True, omit_defaults=True):
     merge_output: bool = False
     """Of a command that its guest keeps, as is the next."""
     stop_when_gone: bool = False
+    program: bool = False
+    """Whether it is a program that callers follow."""
 
 
 class ExecutionRow(msgspec.Struct, frozen=True):

@@ -89,12 +89,11 @@ async def execute(
 ) -> Outcome:
     """Run code and gather what it shows; `emit` gets events in order and returns at once.
 
-    `request` is the client's message that carries the code, when an attached client sent it: it goes to the kernel
-    as it is. `execution_id` is what the hub's `runs` remember it by; what an earlier process has begun under it goes
-    on, `elapsed_seconds` of its time being over. Past the deadline the code is interrupted, by `end` where that is
-    another way than `interrupt`; what does not end within the grace has `needs_kill`. A kernel that dies is an outcome.
-    Raises the error of a hub that failed for another reason. When the caller is cancelled the code runs on, and
-    nothing listens to it any more.
+    `request` is the client's message that carries the code, when an attached client sent it. `execution_id` is what
+    the hub's `runs` remember it by; what an earlier process has begun under it goes on, `elapsed_seconds` of its time
+    being over. Past the deadline the code is interrupted, by `end` where that is another way than `interrupt`; what
+    does not end within the grace has `needs_kill`. A kernel that dies is an outcome; raises the error of a hub that
+    failed for another reason. When the caller is cancelled the code runs on, and nothing listens to it any more.
     """
     run = _Run(hub, OutputCollector(caps), emit, interrupt, dialect or Dialect())
     run.request, run.execution_id = request, execution_id
@@ -104,8 +103,7 @@ async def execute(
         hub.flow()
         await run.catches_up()
         left = timeout_seconds if hub.is_former else max(timeout_seconds - elapsed_seconds, run.ending_seconds)
-        ended = await run.ends_within(left)
-        if not ended:
+        if not await run.ends_within(left):
             run.timed_out = True
             ended = await _interrupt(run, end or interrupt, interrupt_grace_seconds)
             return run.outcome(needs_kill=not ended)

@@ -58,6 +58,9 @@ class Hub:
     the channel `greeted_on`: one where answering is published. `runs` says which request carries out which execution.
     """
 
+    is_former = False
+    """Whether another kernel has taken the place of this one: all that is left is what it said."""
+
     def __init__(
         self, connection: KernelConnection, *, greeted_on: str = "control", heard: Mapping[str, Durable] | None = None
     ) -> None:
@@ -82,8 +85,6 @@ class Hub:
         self._told = 0
         self.resumed = False
         """Whether an earlier process has used the kernel: `flow` is to be called."""
-        self.is_former = False
-        """Whether another kernel has taken the place of this one: all that is left is what it said."""
         self.taken_runs: dict[str, TakenRun] = {}
         """Of all kernels of the sandbox, by the execution's id: what earlier processes had begun in it."""
         self.ended_by_guest: dict[str, str] = {}

@@ -282,8 +282,20 @@ class GuestClient:
             "size": list(request.size or ()),
             "input": request.takes_input,
             "timeout_seconds": request.timeout_seconds,
+            "execution": request.execution,
+            "output_bytes": request.output_bytes,
         }
         return await self._follow_program("POST", "/v1/programs", json.dumps(body).encode())
+
+    async def await_program(self, execution: str, *, timeout_seconds: float) -> CommandResult:
+        """Wait for the end of the program that was started for this execution; refused with 410 when none is known.
+
+        A guest of an older release refuses it with 404.
+        """
+        address = f"/v1/executions/{_quote(execution)}"
+        return guest_answers.parse_result(
+            await self._json("GET", address, deadline_seconds=CALL_SECONDS + timeout_seconds)
+        )
 
     async def follow_program(self, pid: int) -> AsyncGenerator[ProgramEvent]:
         """Follow one that runs, in the place of who did before; otherwise as `start_program`."""

@@ -28,6 +28,9 @@ class ProgramRequest:
     size: tuple[int, int] | None = None
     takes_input: bool = False
     timeout_seconds: float = 60.0
+    execution: str = ""
+    """An id under which the guest keeps how it ended, with so many bytes of each stream."""
+    output_bytes: int = 0
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,9 @@ _ALIVE_SECONDS: Final = 0.5
 class SandboxedKernel:
     """A live kernel in its sandbox. `on_event` is called with what happens to it by itself, and returns at once."""
 
+    ran_in = 0
+    """The generation of the Python kernel that code was sent to last."""
+
     def __init__(
         self,
         runtime: SandboxRuntime,
@@ -85,8 +88,6 @@ class SandboxedKernel:
         self._hub: Hub | None = None
         self._opening: tuple[int, Hub] | None = None
         self._exited = 0
-        self.ran_in = 0
-        """The generation of the Python kernel that code was sent to last."""
         self._generation = 0
         self._settled: list[str] = []
         """Executions whose outcome became durable while no kernel was there: the guest hears of it from the next."""

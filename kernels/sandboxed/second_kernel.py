@@ -113,10 +113,7 @@ class SecondKernel(ABC):
         execution_id: str = "",
         elapsed_seconds: float = 0.0,
     ) -> Outcome:
-        """Run code; one at a time, the caller queues. Raises `SandboxGone` when there is no sandbox any more.
-
-        `request` is the client's message that carries the code, when an attached client sent it.
-        """
+        """Run code, as `SandboxedKernel.execute` does. Raises `SandboxGone` when there is no sandbox any more."""
         self._runs += 1
         self._run, before = self._runs, self._interrupts
         try:

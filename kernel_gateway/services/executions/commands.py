@@ -182,6 +182,8 @@ class Commands:
         self, kernel: SandboxedKernel, row: ExecutionRow, *, merge_output: bool, again: bool
     ) -> CommandResult:
         """Run it under its row's id, once; a guest of an older release does without, unless it may run already."""
+        if row.under_way is not None and row.under_way.program:
+            return await kernel.guest.await_program(row.id, timeout_seconds=row.timeout_seconds)
         try:
             return await kernel.guest.keep_command(
                 row.id,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import shlex
 import weakref
 from base64 import b64encode
@@ -34,8 +35,9 @@ from kernel_gateway.services.results.outcomes import death_outcome
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.settings import Settings
-from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
+from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome, UnderWay
 from kernels.errors import KernelsError, SandboxFailed, SandboxGone
+from kernels.guest.processes.commands import MAX_OUTPUT_BYTES
 from kernels.guest_client.client import GuestClient
 from kernels.guest_client.programs import (
     ProgramEnd,
@@ -195,7 +197,10 @@ class Programs:
     ) -> AsyncIterator[ProgramEvent]:
         with translated(), live.in_use():
             guest = (await live.sandbox.ready()).guest
-            row = await self._commands.begin(live, row)
+            row = await self._commands.begin(live, replace(row, under_way=UnderWay(program=True)))
+            request = dataclasses.replace(
+                request, execution=row.id, output_bytes=min(self._settings.stored_text_bytes, MAX_OUTPUT_BYTES)
+            )
             try:
                 # The guest lists it before it is known here: who finds it there waits, and takes no reader's place.
                 async with self._lock(live):
@@ -234,7 +239,9 @@ class Programs:
                 with live.in_use():
                     end = await self._read_to_end(live, program, kept) or end
             except SandboxGone:
-                gone, end = True, SandboxUnavailable("the program's sandbox is gone")
+                # Unless it is this process that ends, and lets the sandbox go: the next one takes the program up.
+                gone = not live.paused or live.ending is not None
+                end = SandboxUnavailable("the program's sandbox is gone")
             except Exception as error:
                 end = translate(error)
             if row is not None and (gone or isinstance(end, ProgramEnd | SessionTerminated)):

@@ -40,6 +40,13 @@ class Asked:
 class Job:
     """An execution in memory. It takes its place in the queue first and is run only once its row is stored."""
 
+    catch_up: Callable[[], Awaitable[None]] | None = None
+    """What one that was taken up waits for before it tells of anything new: all that its kernel has said meanwhile."""
+    told: tuple[ToldEvent, ...] = ()
+    """Events that are not of what the kernel says."""
+    keep_told: Callable[[Job], Awaitable[None]] | None = None
+    """Makes those durable."""
+
     def __init__(self, row: ExecutionRow, log: EventLog, asked: Asked | None = None) -> None:
         self.row = row
         self.log = log
@@ -58,11 +65,6 @@ class Job:
         """That memory ran short while it ran."""
         self.taken_up = False
         """Whether it was running when the service ended, and its code has gone on since."""
-        self.catch_up: Callable[[], Awaitable[None]] | None = None
-        """What such a one waits for before it tells of anything new: all that its kernel has said meanwhile."""
-        self.told: tuple[ToldEvent, ...] = ()
-        self.keep_told: Callable[[Job], Awaitable[None]] | None = None
-        """Makes `told` durable."""
         self._code_ended = asyncio.Event()
         self.news: Callable[[ExecutionRow], None] | None = None
         """Called when it is stored, begins and has ended, for those who follow its session."""

@@ -1,7 +1,8 @@
 """Programs that a caller follows while they run, writes to and signals: with pipes, or in a terminal.
 
 What a program puts out waits for the caller in a bounded buffer. While somebody follows, a full buffer makes the
-program wait; while nobody does, the oldest of it goes. A program ends when its process has: output is then drained
+program wait; while nobody does, the oldest of it goes. Its head and tail are kept besides, for a caller who was killed
+and had given it the id of an execution. A program ends when its process has: output is then drained
 until its pipes close, or shortly after when something that it left behind keeps them open.
 """
 
@@ -22,6 +23,8 @@ from typing import Any
 
 from ..options import Options
 from ..refusal import Refusal, refusal_of
+from .capture import HeadTail
+from .commands import KEPT_ANSWER_BYTES, KEPT_ANSWERS, MAX_OUTPUT_BYTES
 from .families import signal_all, signal_family
 from .reaper import Exit, Reaper
 from .spawn import Program, spawn
@@ -44,11 +47,15 @@ Event = dict[str, Any]
 class FollowedProgram:
     """One program. `described` is what lists say of it; its `pid` is the one that it sees itself."""
 
-    def __init__(self, described: dict[str, Any]) -> None:
+    def __init__(self, described: dict[str, Any], *, execution: str = "", output_bytes: int = 0) -> None:
         self.described = described
+        self.execution = execution
+        self.finished = asyncio.Event()
+        self._kept = {"stdout": HeadTail(output_bytes), "stderr": HeadTail(output_bytes)}
         self.pid = 0
         self.ended = False
         self._loop = asyncio.get_running_loop()
+        self._begun = self._loop.time()
         self._outputs: dict[int, str] = {}
         self._input = -1
         self._terminal = False
@@ -170,6 +177,26 @@ class FollowedProgram:
             await self._changed.wait()
         return None
 
+    def report(self) -> dict[str, Any]:
+        """How it ended and what it put out, as of a command that has ended; a terminal's output is stdout."""
+        end, stdout, stderr = self._exit, self._kept["stdout"], self._kept["stderr"]
+        stopped = end is not None and end.signal is not None
+        return {
+            "id": self.execution,
+            "status": "timeout" if self._timed_out else "stopped" if stopped else "done",
+            "stdout": stdout.text(),
+            "stderr": stderr.text(),
+            "exit_code": None if end is None else end.exit_code,
+            "timed_out": self._timed_out,
+            "duration_seconds": self._loop.time() - self._begun,
+            "stdout_truncated": stdout.cut_bytes,
+            "stderr_truncated": stderr.cut_bytes,
+        }
+
+    @property
+    def kept_bytes(self) -> int:
+        return sum(each.kept_bytes for each in self._kept.values())
+
     @property
     def is_read(self) -> bool:
         """Whether it has ended and everything was read."""
@@ -213,6 +240,7 @@ class FollowedProgram:
             self._finish_when_drained()
 
     def _say(self, descriptor: int, data: bytes) -> None:
+        self._kept["stderr" if self._outputs[descriptor] == "stderr" else "stdout"].feed(data)
         event = {"event": "data", "stream": self._outputs[descriptor], "data": b64encode(data).decode()}
         self._add(event, len(data))
 
@@ -277,6 +305,7 @@ class FollowedProgram:
         self.ended = True
         end = {"exit_code": self._exit.exit_code, "signal": self._exit.signal, "timed_out": self._timed_out}
         self._add({"event": "end", **end}, 0)
+        self.finished.set()
 
     def _close_all(self) -> None:
         self._close_input()
@@ -309,6 +338,7 @@ class FollowedPrograms:
         self._options = options
         self._reaper = reaper
         self._known: dict[int, FollowedProgram] = {}
+        self._executions: dict[str, FollowedProgram] = {}
 
     def start(
         self,
@@ -320,21 +350,30 @@ class FollowedPrograms:
         size: tuple[int, int] | None,
         takes_input: bool,
         timeout_seconds: float,
+        execution: str = "",
+        output_bytes: int = 0,
     ) -> FollowedProgram:
-        """Start one in this directory, with these environment variables besides those that all programs have."""
+        """Start one in this directory, with these environment variables besides those that all programs have.
+
+        It is found by its `execution` for a while after its end, with so many bytes of each stream.
+        """
         self._forget()
+        if not 0 <= output_bytes <= MAX_OUTPUT_BYTES:
+            raise Refusal(400, "invalid_request", f"output_bytes must be at most {MAX_OUTPUT_BYTES}")
         if len(self.running()) >= MAX_RUNNING:
             raise Refusal(429, "too_many_commands", f"{MAX_RUNNING} programs are running already")
         described = {"command": command, "variables": variables, "directory": directory, "tag": tag}
         program = Program(command, self._options)
         program.environment.update({"MPLBACKEND": "Agg", **({"TERM": "xterm-256color"} if size else {}), **variables})
         program.directory, program.needs_directory = directory, True
-        followed = FollowedProgram(described)
+        followed = FollowedProgram(described, execution=execution, output_bytes=output_bytes if execution else 0)
         try:
             followed.start(program, self._reaper, size=size, takes_input=takes_input, timeout=timeout_seconds)
         except OSError as error:
             raise _refusal_to_start(error, command, directory) from error
         self._known[followed.pid] = followed
+        if execution:
+            self._executions[execution] = followed
         return followed
 
     def find(self, pid: int) -> FollowedProgram:
@@ -344,6 +383,14 @@ class FollowedPrograms:
             return self._known[pid]
         except KeyError:
             raise Refusal(404, "not_found", f"no program with pid {pid} runs here") from None
+
+    def find_execution(self, execution: str) -> FollowedProgram:
+        """One by the execution that it is, also for a while after its end."""
+        self._forget()
+        try:
+            return self._executions[execution]
+        except KeyError:
+            raise Refusal(410, "forgotten", "no such program was started, or it ended long ago") from None
 
     def describe_running(self) -> list[dict[str, Any]]:
         """Those that run."""
@@ -358,6 +405,12 @@ class FollowedPrograms:
         for number, pid in enumerate(ended):
             if self._known[pid].is_read or number < len(ended) - MAX_KEPT:
                 del self._known[pid]
+        finished = [name for name, each in self._executions.items() if each.ended]
+        held = sum(self._executions[name].kept_bytes for name in finished)
+        for count, name in zip(range(len(finished), 0, -1), finished):
+            if count <= KEPT_ANSWERS and held <= KEPT_ANSWER_BYTES:
+                break
+            held -= self._executions.pop(name).kept_bytes
 
 
 def _refusal_to_start(error: OSError, command: Iterable[str], directory: str) -> Refusal:

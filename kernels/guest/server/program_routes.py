@@ -39,7 +39,8 @@ class FollowingHandler(Handler):
 
 class ProgramsHandler(FollowingHandler):
     """GET /v1/programs: those that run. POST /v1/programs {command, variables, directory, tag, size, input,
-    timeout_seconds}: start one and follow it; `size` is [columns, rows] of a terminal, or []."""
+    timeout_seconds, execution, output_bytes}: start one and follow it; `size` is [columns, rows] of a terminal, or [].
+    """
 
     def get(self) -> None:
         self.answer({"programs": self.control.programs.describe_running()})
@@ -64,8 +65,19 @@ class ProgramsHandler(FollowingHandler):
             size=_parse_size(self.field("size", list)),
             takes_input=self.field("input", bool),
             timeout_seconds=seconds,
+            execution=self.field("execution", str, type(None)) or "",
+            output_bytes=self.field("output_bytes", int, type(None)) or 0,
         )
         await self.follow(program)
+
+
+class ExecutionHandler(Handler):
+    """GET /v1/executions/{id}: wait for the end of the program that was started for it, and say how it was."""
+
+    async def get(self, execution: str) -> None:
+        program = self.control.programs.find_execution(execution)
+        await program.finished.wait()
+        self.answer(program.report())
 
 
 class ProgramHandler(FollowingHandler):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -34,17 +35,28 @@ def test_a_program_outlives_the_service_and_is_followed_by_all(house: House) -> 
         async with house.gateway(keep_sessions_on_shutdown=True) as gateway:
             session = await gateway.start()
             programs, me = gateway.services.programs, gateway.me
-            started = await anext(await programs.start(me, session.id, request, face="e2b"))
+            events = await programs.start(me, session.id, request, face="e2b")
+            started = await anext(events)
             assert isinstance(started, ProgramStarted)
+            await programs.send_input(me, session.id, b"before ", pid=started.pid)
+            assert isinstance(await anext(events), ProgramOutput)
         async with house.gateway() as gateway:
             programs, me, pid = gateway.services.programs, gateway.me, started.pid
             both = await asyncio.gather(*(programs.follow(me, session.id, pid=pid) for _ in range(2)))
             await programs.send_input(me, session.id, b"heard", pid=pid)
             await programs.close_input(me, session.id, pid=pid, tag=None)
             assert await asyncio.gather(*(rest(each) for each in both)) == [(b"heard", 0)] * 2
-            cells = json.loads(await gateway.services.notebooks.notebook(me, session.id))["cells"]
-            (cell,) = [each for each in cells if each["cell_type"] == "code"]
-            assert cell["metadata"]["sandcell"]["status"] == "interrupted", "it was cut off, and has not died"
+            cells: list[dict[str, Any]] = []
+
+            async def recorded() -> bool:
+                notebook = json.loads(await gateway.services.notebooks.notebook(me, session.id))
+                cells[:] = [each for each in notebook["cells"] if each["cell_type"] == "code"]
+                return bool(cells)
+
+            await gateway.until(recorded)
+            (cell,) = cells
+            assert cell["metadata"]["sandcell"]["status"] == "ok", "it was not cut off"
+            assert "".join(cell["outputs"][0]["text"]) == "before heard", "what it put out before is on record too"
 
     asyncio.run(test())
 
