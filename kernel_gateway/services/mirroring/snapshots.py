@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from pathlib import Path
 from typing import BinaryIO, Final, cast
@@ -17,12 +17,14 @@ from kernel_gateway.errors import translated
 from kernel_gateway.services.mirroring.mirrors import Mirrors
 from kernels.guest_client.client import GuestClient
 from kernels.guest_client.packed_directory import list_packed, unpack
-from workspace_sync.store import CHUNK_BYTES, FileSource
+from workspace_sync.store import FileSource
 
 DIRECTORY: Final = "home/user/.cache/sandcell/variables"
 """Where `kernels/guest/in_kernel/kept_variables.py` has them, from the sandbox's root."""
 OVERHEAD_BYTES: Final = 16 << 20
 """What the index and the files' heads may take besides the values."""
+PIECE_BYTES: Final = 4 << 20
+"""What a thread reads or writes of a snapshot at once: on a busy host each change of threads is waited for."""
 COPY_SECONDS: Final = 300.0
 """Longest time one snapshot takes from the sandbox to this host, or into a sandbox."""
 
@@ -47,8 +49,7 @@ class Snapshots:
                 file = await asyncio.to_thread(self._open)
                 try:
                     async with aclosing(packed.chunks(guest)) as chunks:
-                        async for chunk in chunks:
-                            await asyncio.to_thread(file.write, chunk)
+                        await _write(file, chunks)
                 except BaseException:
                     file.close()
                     raise
@@ -72,7 +73,7 @@ class Snapshots:
 
     async def _read(self, stream: BinaryIO) -> AsyncGenerator[bytes]:
         try:
-            while chunk := await self._mirrors.run(lambda: stream.read(CHUNK_BYTES)):
+            while chunk := await self._mirrors.run(lambda: stream.read(PIECE_BYTES)):
                 yield chunk
         finally:
             stream.close()
@@ -81,6 +82,16 @@ class Snapshots:
         """Remove it from the store; an absent one is fine. Raises StoreUnavailable."""
         with translated():
             await self._mirrors.run(lambda: self._mirrors.store.delete([_key(name)]))
+
+
+async def _write(file: BinaryIO, chunks: AsyncIterator[bytes]) -> None:
+    gathered = bytearray()
+    async for chunk in chunks:
+        gathered += chunk
+        if len(gathered) >= PIECE_BYTES:
+            await asyncio.to_thread(file.write, gathered)
+            gathered = bytearray()
+    await asyncio.to_thread(file.write, gathered)
 
 
 def _key(name: str) -> str:
