@@ -81,14 +81,23 @@ async def keep(
     *,
     executions: int | None = None,
     at: float | None = None,
+    own_id: str = "",
 ) -> list[KeptVariable]:
     """Have the kernel write its variables down, as of a time and so many executions, if those are known.
 
-    Raises `DeadlineExceeded`, `SandboxFailed`, or a failed hub's error.
+    With an id of its own it can be ended by `stop`. Raises `DeadlineExceeded`, `SandboxFailed`, a failed hub's error.
     """
     stamp = {"generation": hub.generation, "executions": executions, "at": at}
-    content = {"do": "keep", "bytes": most_bytes, "seconds": seconds, "stamp": stamp}
+    content = {"do": "keep", "bytes": most_bytes, "seconds": seconds, "stamp": stamp, "id": own_id}
     return (await _ask(hub, content, seconds - KEEP_SECONDS + ANSWER_SECONDS, _Kept)).variables
+
+
+def stop(hub: Hub, own_id: str) -> None:
+    """Have `keep` come to an end, whether it has begun or not: code is about to come. Raises a failed hub's error.
+
+    What has not been written by then stays as it was.
+    """
+    hub.send("control", "sandcell_stop_request", {"id": own_id})
 
 
 async def prepare(hub: Hub) -> None:

@@ -58,12 +58,13 @@ class _BrokenOff(SandboxFailed):
 class GuestClient:
     """Drives the guest of one sandbox, reached by `dial`."""
 
-    def __init__(self, dial: Dial) -> None:
+    def __init__(self, dial: Dial, *, sending_bytes: int = 0) -> None:
+        """`sending_bytes` as `GuestTransport` has it, for what a host sends in bulk: a guest need not read it."""
         self.awake: Callable[[], Awaitable[None]] | None = None
         """Set while the sandbox stands still: awaited before each call, which a stopped guest would not answer."""
         self._calls = 0
         self._dial = dial
-        self._transport = GuestTransport(dial)
+        self._transport = GuestTransport(dial, sending_bytes)
 
     @property
     def busy(self) -> bool:

@@ -58,9 +58,10 @@ class Answer:
 class GuestTransport:
     """Connections to one guest, for one call each at a time. `take` has a connection used before another is dialled."""
 
-    def __init__(self, dial: Dial) -> None:
+    def __init__(self, dial: Dial, sending_bytes: int = 0) -> None:
+        """With `sending_bytes` a connection takes so much before the guest has read it, as far as the host allows."""
         self.closed = False
-        self._backend = _Dialled(dial)
+        self._backend = _Dialled(dial, sending_bytes)
         self._pool: httpcore.AsyncConnectionPool | None = None
         self._former: list[httpcore.AsyncConnectionPool] = []
         self._calls = 0
@@ -147,8 +148,9 @@ def _build_request(method: str, path: str, content: Content) -> httpcore.Request
 
 
 class _Dialled(httpcore.AsyncNetworkBackend):
-    def __init__(self, dial: Dial) -> None:
+    def __init__(self, dial: Dial, sending_bytes: int) -> None:
         self._dial = dial
+        self._sending_bytes = sending_bytes
         self.connected: list[socket.socket] = []
 
     async def connect_tcp(
@@ -164,6 +166,8 @@ class _Dialled(httpcore.AsyncNetworkBackend):
         except SandboxFailed as error:
             raise httpcore.ConnectError(str(error)) from error
         try:
+            if self._sending_bytes:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._sending_bytes)
             return _Stream(*await asyncio.open_connection(sock=client))
         except BaseException:
             client.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +18,8 @@ from kernel_gateway.errors import translated
 from kernel_gateway.services.mirroring.mirrors import Mirrors
 from kernels.errors import SandboxFailed
 from kernels.guest_client.client import GuestClient
-from kernels.guest_client.packed_directory import PackedDirectory, list_packed, unpack
-from workspace_sync.store import CHUNK_BYTES, FileSource
+from kernels.guest_client.packed_directory import list_packed, unpack
+from workspace_sync.store import FileSource
 
 DIRECTORY: Final = "home/user/.cache/sandcell/variables"
 """Where `kernels/guest/in_kernel/kept_variables.py` has them, from the sandbox's root."""
@@ -27,6 +27,8 @@ HOME: Final = "home/user"
 """Whose files go with them, but for those in hidden directories: caches, packages, histories."""
 OVERHEAD_BYTES: Final = 16 << 20
 """What the index and the files' heads may take besides the values."""
+PIECE_BYTES: Final = 4 << 20
+"""What a thread reads or writes of a snapshot at once: on a busy host each change of threads is waited for."""
 COPY_SECONDS: Final = 300.0
 """Longest time one snapshot takes from the sandbox to this host, or into a sandbox."""
 
@@ -62,7 +64,9 @@ class Snapshots:
                 self._require_room(sum(part.size for part in parts))
                 file = await asyncio.to_thread(self._open)
                 try:
-                    await self._collect(guest, parts, file)
+                    for part in parts:
+                        async with aclosing(part.chunks(guest)) as chunks:
+                            await _write(file, chunks)
                     size = file.tell()
                     file.seek(0)
                 except BaseException:
@@ -70,12 +74,6 @@ class Snapshots:
                     raise
             await self._mirrors.run(lambda: self._put(name, file, size))
         return Put(size, home if isinstance(home, str) else None)
-
-    async def _collect(self, guest: GuestClient, parts: Sequence[PackedDirectory], file: BinaryIO) -> None:
-        for part in parts:
-            async with aclosing(part.chunks(guest)) as chunks:
-                async for chunk in chunks:
-                    await asyncio.to_thread(file.write, chunk)
 
     def _open(self) -> BinaryIO:
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -94,7 +92,7 @@ class Snapshots:
 
     async def _read(self, stream: BinaryIO) -> AsyncGenerator[bytes]:
         try:
-            while chunk := await self._mirrors.run(lambda: stream.read(CHUNK_BYTES)):
+            while chunk := await self._mirrors.run(lambda: stream.read(PIECE_BYTES)):
                 yield chunk
         finally:
             stream.close()
@@ -108,6 +106,16 @@ class Snapshots:
         """Remove it from the store; an absent one is fine. Raises StoreUnavailable."""
         with translated():
             await self._mirrors.run(lambda: self._mirrors.store.delete([_key(name)]))
+
+
+async def _write(file: BinaryIO, chunks: AsyncIterator[bytes]) -> None:
+    gathered = bytearray()
+    async for chunk in chunks:
+        gathered += chunk
+        if len(gathered) >= PIECE_BYTES:
+            await asyncio.to_thread(file.write, gathered)
+            gathered = bytearray()
+    await asyncio.to_thread(file.write, gathered)
 
 
 def _key(name: str) -> str:

@@ -8,6 +8,7 @@ when they are written, or else its environment.
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, cast
@@ -109,6 +110,8 @@ class SessionVariables:
         self._restoring = asyncio.Lock()
         self._asked = False
         """Whether the kernel has been asked to keep them and has not answered."""
+        self._own_id = ""
+        """What that is known by; no two are, in whichever process of the service."""
 
     def take_up(self) -> None:
         """Called once when an earlier process of the service has left this kernel: it may have kept its variables."""
@@ -178,6 +181,7 @@ class SessionVariables:
 
         What the store has for it comes first, and is let go of once it was tried. Raises our errors.
         """
+        self._make_way(kernel)
         async with self._restoring:
             snapshot = self._live.snapshot
             if snapshot is None or kernel.hub is None:
@@ -215,6 +219,11 @@ class SessionVariables:
             await self._restore(kernel)
             if not await self._learn(kernel):
                 self._kept = None  # the next kernel is to be blank, as any of this session's
+
+    def _make_way(self, kernel: SandboxedKernel) -> None:
+        """What is being kept because the session was idle is given up for now: it is no longer."""
+        if self._asked and self._mode == "on_idle" and kernel.hub is not None:
+            kept_variables.stop(kernel.hub, self._own_id)
 
     def forget(self) -> None:
         """The next kernel is to be blank, as somebody has asked for."""
@@ -287,8 +296,9 @@ class SessionVariables:
         if kept is not None and not kept.is_in(kernel, hub.generation):
             return  # it is to be given those of the one before first, which keeping would remove
         executions, at, self._asked = self._live.executions, self._live.now(), True
+        self._own_id = uuid.uuid4().hex
         try:
-            await kept_variables.keep(hub, self._most_bytes, executions=executions, at=at)
+            await kept_variables.keep(hub, self._most_bytes, executions=executions, at=at, own_id=self._own_id)
         except KernelsError as error:
             log.warning("variables_not_kept", session=self._live.id, error=str(error))
             return

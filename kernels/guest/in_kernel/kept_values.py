@@ -16,8 +16,8 @@ import io
 import os
 import pickle
 import sys
-import time
 import types
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from typing import Any, BinaryIO, NamedTuple, cast
@@ -49,12 +49,12 @@ class Late(NotKept):
 
 
 class Place(NamedTuple):
-    """Where a value goes: a new file, and that of before, if there is one; so many bytes, until a point in time."""
+    """Where a value goes: a new file, and that of before, if there is one; so many bytes, until the time is over."""
 
     path: str
     old_path: str | None
     most_bytes: int
-    until: float
+    is_over: Callable[[], bool]
 
 
 class Writer(io.RawIOBase):
@@ -68,7 +68,7 @@ class Writer(io.RawIOBase):
         self.size = 0
         self.small = bytearray()
         self.file: BinaryIO | None = None
-        self._path, self._old_path, self._most_bytes, self._until = place
+        self._path, self._old_path, self._most_bytes, self._is_over = place
         self._old: BinaryIO | None = None
         """The file of before, for as long as all that came is in it."""
         self._buffer = bytearray()
@@ -89,7 +89,7 @@ class Writer(io.RawIOBase):
         if self.file is None and self._old is None:
             self._begin()
         for start in range(0, whole.nbytes, PIECE_BYTES):
-            if time.monotonic() > self._until:
+            if self._is_over():
                 raise Late(NO_TIME)
             self._put(whole[start : start + PIECE_BYTES])
         return whole.nbytes

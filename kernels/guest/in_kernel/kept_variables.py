@@ -18,6 +18,7 @@ import os
 import sys
 import time
 import types
+from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
 from typing import Any
@@ -69,6 +70,8 @@ class KeptVariables:
         self._own = os.urandom(8).hex()
         """What the names of this kernel's files begin with: those of the one before stay until these are there."""
         self._number = 0
+        self.is_unwanted: Callable[[], bool] = lambda: False
+        """Whether there is no more time for what is being kept: another thread may say so."""
 
     def keep(self, names: dict[str, Any], hidden: Any, most_bytes: int, seconds: float, stamp: Row) -> Row:
         """Write what has changed since the last time, `most_bytes` in all; says of each name whether it is kept.
@@ -76,9 +79,13 @@ class KeptVariables:
         `stamp` is what the service knows of this moment: `generation`, `executions`, `at`.
         """
         until = time.monotonic() + seconds
+
+        def is_over() -> bool:
+            return time.monotonic() > until or self.is_unwanted()
+
         os.makedirs(self._directory, mode=0o700, exist_ok=True)
         try:
-            rows = self._write_all(names, hidden, most_bytes, until)
+            rows = self._write_all(names, hidden, most_bytes, is_over)
             self._commit(rows, {**stamp, "python": PYTHON})
         except BaseException:
             self._clean(self._load()[0] if self._rows is None else self._rows)  # what was kept before stays
@@ -88,7 +95,9 @@ class KeptVariables:
         ]
         return {"status": "ok", "variables": told}
 
-    def _write_all(self, names: dict[str, Any], hidden: Any, most_bytes: int, until: float) -> dict[str, Row]:
+    def _write_all(
+        self, names: dict[str, Any], hidden: Any, most_bytes: int, is_over: Callable[[], bool]
+    ) -> dict[str, Row]:
         old, rows = self._rows or {}, dict[str, Row]()
         first: dict[int, str] = {}
         shared = _Shared()
@@ -100,7 +109,7 @@ class KeptVariables:
                 rows[name] = rows[other] if _has_no_value(rows[other]) else {"same": other}
                 continue
             first[id(value)] = name
-            row = self._write(name, names, old.get(name, {}), left, until)
+            row = self._write(name, names, old.get(name, {}), left, is_over)
             shared.note(name, row.pop("shares", {}))
             rows[name] = row
             left -= row.get("bytes", 0)
@@ -109,10 +118,10 @@ class KeptVariables:
                 rows[name] = {**rows[name], "shared": other}
         return rows
 
-    def _write(self, name: str, names: dict[str, Any], old: Row, left: int, until: float) -> Row:
+    def _write(self, name: str, names: dict[str, Any], old: Row, left: int, is_over: Callable[[], bool]) -> Row:
         """The row of a value; no other file of it stays. What there was no time for stays as it was, and says so."""
         try:
-            return self._describe(name, names, old, left, until)
+            return self._describe(name, names, old, left, is_over)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # of the user's code: `SystemExit` too, which would end the kernel
@@ -121,7 +130,7 @@ class KeptVariables:
             stale = {"executions": old.get("executions", self._stamp.get("executions"))} if late else {}
             return {**(old if late else {}), **stale, "why": self._say(error)}
 
-    def _describe(self, name: str, names: dict[str, Any], old: Row, left: int, until: float) -> Row:
+    def _describe(self, name: str, names: dict[str, Any], old: Row, left: int, is_over: Callable[[], bool]) -> Row:
         value = names[name]
         if isinstance(value, types.ModuleType):
             if sys.modules.get(value.__name__) is not value or value.__name__ == "__main__":
@@ -130,7 +139,7 @@ class KeptVariables:
         if isinstance(value, BEGUN):
             raise self._values.NotKept("code that has begun: a generator")
         self._values.refuse_file(value)
-        if time.monotonic() > until:
+        if is_over():
             raise self._values.Late(NO_TIME)
         digest = _digest(value)
         if digest is not None and digest == old.get("digest") and old["bytes"] <= left:
@@ -142,7 +151,7 @@ class KeptVariables:
         paths = [f"{self._own}-{self._number}", old.get("file")]
         new, before = (each and os.path.join(self._directory, each) for each in paths)
         try:
-            row = self._values.write_value(value, names, old, self._values.Place(new, before, left, until))
+            row = self._values.write_value(value, names, old, self._values.Place(new, before, left, is_over))
         except self._values.REFUSALS:
             if not own:
                 raise

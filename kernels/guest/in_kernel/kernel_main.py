@@ -66,6 +66,7 @@ CONTEXT_REQUEST = b'"sandcell_context_request"'
 IPYTHON = "IPYTHONDIR"
 KEPT_REQUEST = "sandcell_kept_request"
 ROWS_REQUEST = "sandcell_rows_request"
+STOP_REQUEST = b'"sandcell_stop_request"'
 RESTORE_SECONDS = 60.0
 GUARD_SIGNAL = signal.SIGURG
 """The guest's word that memory runs out: not SIGINT, whose handler code and asyncio replace, and one whose default
@@ -123,6 +124,8 @@ class Kernel(IPythonKernel):
     """
 
     shell_class = Type(Shell)
+    _stopped = ""
+    """Which keeping of variables is to end, by its id: code is about to come."""
     _interrupted_early = False
     _interrupted_at = 0.0
     """When an interrupt ended the keeping of variables, of Unix time; 0 once code has begun after it."""
@@ -220,7 +223,7 @@ class Kernel(IPythonKernel):
         """
         header = next((index + 2 for index, frame in enumerate(msg) if frame.bytes == DELIMITER), len(msg))
         asked = next((frame.bytes for frame in msg[header : header + 1]), b"")
-        if VARIABLES_REQUEST not in asked and CONTEXT_REQUEST not in asked:
+        if not any(each in asked for each in (VARIABLES_REQUEST, CONTEXT_REQUEST, STOP_REQUEST)):
             await super().process_control(msg)
             return
         session = cast("Any", self.session)
@@ -229,6 +232,9 @@ class Kernel(IPythonKernel):
             request = session.deserialize(parts, content=True, copy=False)
             if VARIABLES_REQUEST in asked:
                 reply, content = "sandcell_variables_reply", self._variables()
+            elif STOP_REQUEST in asked:  # nobody waits for an answer
+                self._stopped = str(request["content"]["id"])
+                return
             else:
                 reply, content = "sandcell_context_reply", self._enter_context(request["content"])
             session.send(self.control_stream, reply, content, request, ident=identities)
@@ -246,7 +252,8 @@ class Kernel(IPythonKernel):
             elif self._contexts is not None and not self._contexts.is_default:
                 content = {"status": "error", "evalue": "the code ran in a context of its own"}
             else:
-                limits = asked["bytes"], asked["seconds"]
+                limits, own = (asked["bytes"], asked["seconds"]), asked.get("id", "")
+                self._kept.is_unwanted = lambda: bool(own) and self._stopped == own
                 content = self._kept.keep(shell.user_ns, shell.user_ns_hidden, *limits, asked.get("stamp", {}))
         except BaseException as error:  # of code of the user's, whose `SystemExit` is not the kernel's end
             if isinstance(error, KeyboardInterrupt):

@@ -15,7 +15,10 @@ from ..workspace.batch import Batch
 from ..workspace.files import MAX_DEPTH, Upload, Version, Workspace, format_version, version_of
 from .handler import Handler
 
-CHUNK_BYTES = 256 * 1024
+CHUNK_BYTES = 512 * 1024
+GATHERED_BYTES = 1024 * 1024
+"""Of an upload, what is handed to a thread at once: each time is two turns of the processor, which are long to come by
+on a busy host."""
 MAX_UPLOAD_BYTES = 16 * 1024**3
 """Beyond any workspace; the storage limit is what ends an upload."""
 MAX_UPLOADS = 16
@@ -90,6 +93,7 @@ class ReceivingHandler(TreeHandler):
     under_way: ClassVar[set[ReceivingHandler]] = set()
     upload: Upload | Batch | None = None
     failure: Exception | None = None
+    gathered: bytearray
 
     def begin(self) -> Upload | Batch:
         """Called in a thread, as the user."""
@@ -98,6 +102,7 @@ class ReceivingHandler(TreeHandler):
     async def prepare(self) -> None:
         if self.request.method != "PUT":
             return
+        self.gathered = bytearray()
         connection: Any = self.request.connection
         connection.set_max_body_size(MAX_UPLOAD_BYTES)
         if len(self.under_way) >= MAX_UPLOADS:
@@ -112,14 +117,22 @@ class ReceivingHandler(TreeHandler):
     async def data_received(self, chunk: bytes) -> None:
         if self.upload is None or self.failure is not None:
             return
+        self.gathered += chunk
+        if len(self.gathered) >= GATHERED_BYTES:
+            await self._write(self.upload)
+
+    async def _write(self, upload: Upload | Batch) -> None:
+        gathered, self.gathered = self.gathered, bytearray()
         try:
-            await self.control.as_user(self.upload.write, chunk)
+            await self.control.as_user(upload.write, gathered)
         except (OSError, Refusal) as failure:
             self.failure = failure
 
     async def put(self) -> None:
         upload, self.upload = self.upload, None
         try:
+            if upload is not None and self.failure is None:
+                await self._write(upload)
             if self.failure is not None or upload is None:
                 raise self.failure or Refusal(400, "invalid_request", "there is no body")
             self.answer(await self.control.as_user(upload.commit))

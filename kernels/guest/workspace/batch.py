@@ -37,7 +37,7 @@ class Batch:
         self._count = 0
         self._refused: list[dict[str, Any]] = []
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | bytearray) -> None:
         """Take in what came next; raises Refusal when it is no stream of files."""
         # What files hold is written from where it came: a hundred megabytes are not to be copied again and again.
         rest = memoryview(self._pending + data if self._pending else data)

@@ -153,7 +153,7 @@ class Upload:
             raise IsADirectoryError(errno.EISDIR, "it is a directory")
         return stat.S_IMODE(old) & 0o755 | 0o600 if stat.S_ISREG(old) else 0o644
 
-    def write(self, data: bytes | memoryview) -> None:
+    def write(self, data: bytes | bytearray | memoryview) -> None:
         """Append."""
         view = memoryview(data)
         while view:

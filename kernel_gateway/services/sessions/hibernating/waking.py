@@ -37,6 +37,8 @@ from kernels.sandbox import SandboxInfo, SandboxRuntime
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
 
 log = structlog.get_logger(__name__)
+SENDING_BYTES: Final = 2 << 20
+"""Of a snapshot on its way into a sandbox: on a busy host each wait for the other side is long."""
 HIBERNATED: Final = Death("hibernated", "The session was hibernated, and is woken")
 
 
@@ -78,15 +80,7 @@ class Waking:
 
     async def note_created(self, live: LiveSession, info: SandboxInfo) -> None:
         """Called while a new sandbox's kernel starts; raises our errors, and the sandbox goes."""
-        if live.snapshot is None:
-            return
-        guest = GuestClient(partial(self.runtime.dial, info.sandbox_id))
-        try:
-            with translated():
-                await guest.wait_ready(self.settings.start_deadline_seconds)
-            await self._lay(live, info, guest)
-        finally:
-            await guest.aclose()
+        await self._lay(live, info)
 
     async def note_launched(self, live: LiveSession, kernel: SandboxedKernel) -> None:
         """Called when a new sandbox's kernel lives and nobody has it yet; raises our errors, and the sandbox goes."""
@@ -99,18 +93,23 @@ class Waking:
         unlaid = live.snapshot is not None and live.snapshot_laid is not kernel.info
         if unlaid and live.busy and kernel.hub is not None:  # for code, before which they are restored
             self.background.spawn(_prepare(kernel.hub), f"imports of {live.id}")
-        await self._lay(live, kernel.info, kernel.guest)
+        await self._lay(live, kernel.info)
 
-    async def _lay(self, live: LiveSession, info: SandboxInfo, guest: GuestClient) -> None:
+    async def _lay(self, live: LiveSession, info: SandboxInfo) -> None:
         snapshot = live.snapshot
         if snapshot is None or live.snapshot_laid is info:
             return
+        guest = GuestClient(partial(self.runtime.dial, info.sandbox_id), sending_bytes=SENDING_BYTES)
         try:
+            with translated():
+                await guest.wait_ready(self.settings.start_deadline_seconds)
             await self.snapshots.lay(guest, snapshot.name)
         except StoreUnavailable as error:
             raise StoreUnavailable(
                 f"the session's variables cannot be read now; it stays as it is: {error.message}"
             ) from error
+        finally:
+            await guest.aclose()
         live.snapshot_laid = info
 
     async def _wake(self, live: LiveSession, generation: int) -> None:

@@ -231,5 +231,34 @@ def test_an_interrupt_while_variables_are_kept_is_for_the_code_that_waits(on_ses
     on_session(test)
 
 
+PATIENT = """
+class Patient:
+    def __reduce__(self):
+        import time
+        until, kernel = time.monotonic() + 110, get_ipython().kernel
+        open("kept", "w").close()
+        while not kernel._kept.is_unwanted() and time.monotonic() < until:
+            time.sleep(0.01)
+        return list, ()
+patient, after = Patient(), 1
+"""
+
+
+def test_code_that_comes_while_variables_are_kept_runs_before_the_rest_is(on_session: OnSession) -> None:
+    async def test(gateway: Gateway, session: Session) -> None:
+        live = await gateway.services.registry.require(gateway.me, session.id)
+        await gateway.run(session, PATIENT)
+
+        async def keeping() -> bool:
+            return live.variables._asked and Path(live.sandbox.kernel.info.workspace_directory, "kept").exists()
+
+        await gateway.until(keeping)
+        asked = live.variables._own_id
+        stopped = await gateway.text(session, "stopped = get_ipython().kernel._stopped; del patient; stopped")
+        assert stopped == repr(asked)
+
+    on_session(test)
+
+
 async def skip(_variables: SessionVariables, _kernel: SandboxedKernel) -> None:
     pass

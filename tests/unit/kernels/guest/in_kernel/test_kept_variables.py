@@ -126,6 +126,25 @@ def test_time_that_is_over_is_looked_at_for_each_name(tmp_path: Path) -> None:
     assert restore(tmp_path, seconds=-1.0) == ({}, {"a": NO_TIME})
 
 
+def test_code_that_comes_ends_it_and_leaves_what_was_kept_before(tmp_path: Path) -> None:
+    asked: list[bool] = []
+    kept, names = new(tmp_path), {"a": 1, "wanted": Fails(list), "large": [bytes(LARGE)], "last": 2}
+    keep(kept, names)
+    names.update(a=2, wanted=Fails(lambda: asked.append(True)), large=[bytes(LARGE + 1)], last=3)
+    kept.is_unwanted = lambda: bool(asked)
+    told = keep(kept, names, executions=2)["variables"]
+    assert {each["name"]: (each["outcome"], each["why"]) for each in told} == {
+        "a": ("kept", ""),
+        **dict.fromkeys(("wanted", "large", "last"), ("kept", NO_TIME)),
+    }
+    found: dict[str, Any] = {}
+    again = new(tmp_path).restore(found, SECONDS, None, None)["variables"]
+    assert [each["name"] for each in again if each["outcome"] == "stale"] == ["wanted", "large", "last"]
+    assert (found["a"], len(found["large"][0]), found["last"]) == (2, LARGE, 2)
+    kept.is_unwanted = lambda: False
+    assert keep(kept, names)["variables"][-1]["why"] == "", "the next time has time again"
+
+
 def test_what_a_restore_cannot_take_up_is_lost_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keep(new(tmp_path), {"first": 1, "second": 2, "third": 3})
     read = KeptVariables._read
