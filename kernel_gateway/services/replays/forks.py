@@ -122,6 +122,7 @@ class Forks:
         found = await self._checkpoints.find_nearest(row.id, [step.id for step in fork.steps])
         if found is not None and not point.replay:
             self._begin_from(fork, *found)
+        self._replays.require_length(len(fork.again))
         _require_on_record(fork.again)
         fork.course.before = _find_moment(row, fork.steps, point)
         fork.began = self._clock.now()

@@ -24,7 +24,6 @@ from kernel_gateway.errors import (
     GatewayError,
     InvalidRequest,
     NotFound,
-    SandboxUnavailable,
     SessionBusy,
     translated,
 )
@@ -124,6 +123,9 @@ class Undo:
             await asyncio.shield(self._sessions.stop(principal, fork.id))
 
     async def _go_back(self, principal: Principal, live: LiveSession, state: CheckpointRow, target: _Target) -> None:
+        with translated():
+            kernel = await live.sandbox.ready()
+            await kernel.ready()
         with live.at_rest() as require:
             if live.executions != target.counted:
                 raise SessionBusy("something has run in the session meanwhile: undo it again", session_id=live.id)
@@ -133,9 +135,6 @@ class Undo:
             try:
                 await self._put_files_back(principal, live, state, target.find_pause())
                 with translated():
-                    kernel = live.sandbox.kernel
-                    if kernel is None:
-                        raise SandboxUnavailable("the session's sandbox is not ready: try again")
                     await kernel.restart()
                 await self._checkpoints.give(state, live)
             except GatewayError as error:
