@@ -100,11 +100,18 @@ class Undo:
             raise InvalidRequest(
                 f"{len(ran):,} cells of the session count: the first of them stays, or restart it", field="cells"
             )
-        target = ran[-body.cells - 1]
-        async with self._find_state(principal, live, ran[: -body.cells], exact=body.exact) as state:
-            going = self._go_back(principal, live, state, _Target(target, steps, counted))
-            await self._background.carry_out(going, f"undo in {live.id}")
+        target = _Target(ran[-body.cells - 1], steps, counted)
+        # A caller who goes away stops nothing: half an undo is worse than a whole one.
+        await self._background.carry_out(
+            self._undo(principal, live, target, ran[: -body.cells], exact=body.exact), f"undo in {live.id}"
+        )
         return await self._sessions.get(principal, session_id)
+
+    async def _undo(
+        self, principal: Principal, live: LiveSession, target: _Target, ran: Sequence[Step], *, exact: bool
+    ) -> None:
+        async with self._find_state(principal, live, ran, exact=exact) as state:
+            await self._go_back(principal, live, state, target)
 
     @asynccontextmanager
     async def _find_state(
