@@ -25,7 +25,7 @@ from kernel_gateway.services.clock import Clock, rfc3339
 from kernel_gateway.services.records.record import Record
 from kernel_gateway.services.replays.course import ReplayRun
 from kernel_gateway.services.replays.replays import Replays
-from kernel_gateway.services.replays.steps import Step, last_step
+from kernel_gateway.services.replays.steps import Step, count_generation, last_step
 from kernel_gateway.services.replays.verdicts import AS_RECORDED, MOST_TOLD
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
@@ -122,6 +122,7 @@ class Forks:
         found = await self._checkpoints.find_nearest(row.id, [step.id for step in fork.steps])
         if found is not None and not point.replay:
             self._begin_from(fork, *found)
+        self._replays.require_length(len(fork.again))
         _require_on_record(fork.again)
         fork.course.before = _find_moment(row, fork.steps, point)
         fork.began = self._clock.now()
@@ -133,7 +134,9 @@ class Forks:
             raise SessionBusy("something has run in the session meanwhile: fork it again", session_id=row.id)
 
     def _begin_from(self, fork: _Fork, row: CheckpointRow, cells: int) -> None:
-        fork.beginning = _FromCheckpoint(self._checkpoints, self._registry, fork.principal, row, cells)
+        beginning = _FromCheckpoint(self._checkpoints, self._registry, fork.principal, row, cells)
+        beginning.generation = count_generation(row.generation, fork.steps, fork.row.record.undone)
+        fork.beginning = beginning
         fork.course.beginning = fork.beginning
 
     async def _build(self, fork: _Fork) -> Session:

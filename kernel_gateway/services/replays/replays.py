@@ -134,15 +134,27 @@ class Replays:
         body = msgspec.structs.replace(body, replay_of=None, environment=environment)
         inputs = row.workspace_id if body.workspace_id is None else None
         request = ReplayRequest(session_id=of, inputs=inputs, determinism=False, keep_session=True)
-        course = await self.admit(principal, request, body)
+        self._readiness.require_accepting()
+        _, course = await self._admit(principal, request, body)
         session_id = await self.build_session(course)
         await self._note(principal, course.replay)
         return await self._services.sessions.get(principal, session_id)
 
     async def admit(self, principal: Principal, request: ReplayRequest, body: StartSession) -> ReplayRun:
-        """A replay whose session is to stay, made from `body`, before it begins; raises as `start`."""
+        """A replay whose session is to stay, made from `body`, before it begins; raises as `start`.
+
+        The caller says how many of its cells are to run, to `require_length`: a session may begin with some of them.
+        """
         self._readiness.require_accepting()
-        return (await self._admit(principal, request, body))[1]
+        return (await self._admit(principal, request, body, of_any_length=True))[1]
+
+    def require_length(self, cells: int) -> None:
+        """Raises InvalidRequest for more cells than a replay runs."""
+        most = self._settings.replay_cells
+        if cells > most:
+            raise InvalidRequest(
+                f"the notebook has {cells:,} code cells; a replay runs at most {most:,}", field="notebook"
+            )
 
     def give_up(self, course: ReplayRun) -> None:
         """Forget a replay that was admitted and has not begun: its place is for others."""
@@ -196,7 +208,7 @@ class Replays:
         return StartSession(environment=environment, name=f"replay{of}", labels={"replay": "yes"})
 
     async def _admit(
-        self, principal: Principal, request: ReplayRequest, session: StartSession
+        self, principal: Principal, request: ReplayRequest, session: StartSession, *, of_any_length: bool = False
     ) -> tuple[Replaying, ReplayRun]:
         """A place among the running ones first, then the notebook is read; gives the place back when that fails."""
         self._require_place(principal, len(memoryview(request.notebook)))
@@ -204,6 +216,8 @@ class Replays:
         try:
             data = await self._data(principal, request)
             notebook = await asyncio.to_thread(self._read, data)
+            if not of_any_length:
+                self.require_length(len(notebook.cells))
             undone = await self._find_undone(principal, request.session_id)
             replay = self._build(principal, request, await asyncio.to_thread(steps_of, notebook, undone), len(data))
         finally:
@@ -231,17 +245,10 @@ class Replays:
         return data
 
     def _read(self, data: bytes) -> NotebookFile:
-        most = self._settings.replay_cells
         try:
-            notebook = read(data, self._settings.notebook_bytes)
+            return read(data, self._settings.notebook_bytes)
         except InvalidNotebook as error:
             raise InvalidRequest(str(error), field="notebook") from None
-        if len(notebook.cells) > most:
-            cells = len(notebook.cells)
-            raise InvalidRequest(
-                f"the notebook has {cells:,} code cells; a replay runs at most {most:,}", field="notebook"
-            )
-        return notebook
 
     def _build(self, principal: Principal, request: ReplayRequest, steps: list[Step], size: int) -> Replaying:
         last_step(steps, request.until)

@@ -91,6 +91,16 @@ def _leave_out(steps: list[Step], undone: Sequence[Undone]) -> list[Step]:
     return steps
 
 
+def count_generation(generation: int, steps: Sequence[Step], undone: Sequence[Undone]) -> int:
+    """As which generation a kernel of the record counts in these steps, of which some were undone."""
+    generations = {step.id: step.generation for step in steps}
+    for each in reversed(undone):
+        before = generations.get(each.after)
+        if each.generation <= generation and before is not None:
+            return generation - each.generation + before
+    return generation
+
+
 def _put_together(steps: Iterable[Step]) -> list[Step]:
     """Tell each of the sources that ran on the same kernel."""
     made: list[Step] = []

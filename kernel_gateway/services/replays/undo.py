@@ -24,7 +24,6 @@ from kernel_gateway.errors import (
     GatewayError,
     InvalidRequest,
     NotFound,
-    SandboxUnavailable,
     SessionBusy,
     translated,
 )
@@ -101,11 +100,18 @@ class Undo:
             raise InvalidRequest(
                 f"{len(ran):,} cells of the session count: the first of them stays, or restart it", field="cells"
             )
-        target = ran[-body.cells - 1]
-        async with self._find_state(principal, live, ran[: -body.cells], exact=body.exact) as state:
-            going = self._go_back(principal, live, state, _Target(target, steps, counted))
-            await self._background.carry_out(going, f"undo in {live.id}")
+        target = _Target(ran[-body.cells - 1], steps, counted)
+        # A caller who goes away stops nothing: half an undo is worse than a whole one.
+        await self._background.carry_out(
+            self._undo(principal, live, target, ran[: -body.cells], exact=body.exact), f"undo in {live.id}"
+        )
         return await self._sessions.get(principal, session_id)
+
+    async def _undo(
+        self, principal: Principal, live: LiveSession, target: _Target, ran: Sequence[Step], *, exact: bool
+    ) -> None:
+        async with self._find_state(principal, live, ran, exact=exact) as state:
+            await self._go_back(principal, live, state, target)
 
     @asynccontextmanager
     async def _find_state(
@@ -124,6 +130,9 @@ class Undo:
             await asyncio.shield(self._sessions.stop(principal, fork.id))
 
     async def _go_back(self, principal: Principal, live: LiveSession, state: CheckpointRow, target: _Target) -> None:
+        with translated():
+            kernel = await live.sandbox.ready()
+            await kernel.ready()
         with live.at_rest() as require:
             if live.executions != target.counted:
                 raise SessionBusy("something has run in the session meanwhile: undo it again", session_id=live.id)
@@ -133,9 +142,6 @@ class Undo:
             try:
                 await self._put_files_back(principal, live, state, target.find_pause())
                 with translated():
-                    kernel = live.sandbox.kernel
-                    if kernel is None:
-                        raise SandboxUnavailable("the session's sandbox is not ready: try again")
                     await kernel.restart()
                 await self._checkpoints.give(state, live)
             except GatewayError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from kernel_gateway.errors import InvalidRequest as TooLong
 from kernel_gateway.errors import QuotaReached, StoreUnavailable
 from kernel_gateway.storage.states import checkpoints as rows
 from sandcell import Client, Conflict, InvalidRequest, NotFound
@@ -185,8 +187,11 @@ def test_one_that_was_cut_off_leaves_nothing_and_none_counts_for_more_than_is_al
             live = gateway.services.registry.get(session.id)
             assert live is not None
             await gateway.services.checkpoints.take(live, "passing")
+            cut_off = rows.CheckpointRow("cut-off", session.id, "automatic", gateway.clock.now(), 1, 1)
+            await gateway.services.database.run(lambda c: rows.begin(c, cut_off))
+            gateway.store.put(f"checkpoints/{cut_off.name}/workspace/x", io.BytesIO(b"1"), 1)
             await gateway.services.checkpoints.create(gateway.me, session.id)
-        async with house.gateway(checkpoints_mb=0) as gateway:
+        async with house.gateway(checkpoints_mb=0, replay_cells=1) as gateway:
             await gateway.services.checkpoints.remove_spent()
             (kept,) = (await gateway.services.checkpoints.list(gateway.me, session.id)).items
             assert {each.split("/")[2] for each in stored(house)} == {kept.id}
@@ -196,5 +201,12 @@ def test_one_that_was_cut_off_leaves_nothing_and_none_counts_for_more_than_is_al
             fork = await gateway.services.forks.start(gateway.me, at_cell)
             assert about(fork).checkpoint == kept.id
             assert await gateway.text(fork, "x") == "1"
+            await gateway.run(session, "x += 1")
+            assert await gateway.text(session, "x") == "2"
+            now = await gateway.services.forks.start(gateway.me, StartSession(from_=ForkPoint(session.id)))
+            assert await gateway.text(now, "x") == "2", "no cell runs, so that there are three makes no difference"
+            replayed = StartSession(from_=ForkPoint(session.id, replay=True))
+            with pytest.raises(TooLong, match="at most 1"):
+                await gateway.services.forks.start(gateway.me, replayed)
 
     asyncio.run(test())

@@ -36,7 +36,7 @@ def test_it_is_as_it_was_before_the_last_cells(client: Client) -> None:
         last = session.run("log.append(2); open('log', 'a').write('2')").execution
         session.run("log.append('bad'); open('log', 'w').write('bad')")
         session.run("log.append('worse')")
-        session.undo(2)
+        session.undo(2, exact=True)
         assert session.run("log, drawn, open('log').read()").text == f"([1, 2], {drawn}, '12')"
         assert [each.id for each in client.list_sessions(status="READY").items if each.name == "undo"] == []
         fork = client.attach(client.fork_session(session.id, cell=last.id, replay=True).id)

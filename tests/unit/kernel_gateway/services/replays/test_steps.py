@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kernel_gateway.errors import InvalidRequest
-from kernel_gateway.services.replays.steps import Step, last_step, steps_of
+from kernel_gateway.services.replays.steps import Step, count_generation, last_step, steps_of
 from kernel_gateway.storage.sessions import Undone
 from kernels.notebook.notebook_file import CodeCell, NotebookFile
 
@@ -37,6 +37,8 @@ def test_what_was_undone_is_not_run_and_the_kernel_after_it_counts_as_the_one_be
     assert third.together[: third.place] == ["x1", ""]
     assert sixth.together[: sixth.place] == ["x1", "", "x3", "", ""]
     assert seventh.together == ["x7"], "that kernel was a blank one"
+    every = [first, second, third, fourth, fifth, sixth, seventh]
+    assert [count_generation(each, every, undone) for each in (1, 2, 4, 5)] == [1, 1, 1, 2]
 
 
 def test_what_was_undone_in_cells_that_are_not_here_leaves_the_others_as_they_are() -> None:
