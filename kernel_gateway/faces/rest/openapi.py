@@ -11,7 +11,7 @@ import msgspec
 from kernel_gateway.faces.responses import JSON
 from kernel_gateway.faces.rest.parameters import ErrorBody
 from kernel_gateway.faces.rest.resources.service import VERSION
-from kernel_gateway.faces.rest.responses import OCTETS, ZIP
+from kernel_gateway.faces.rest.responses import OCTETS, PROMETHEUS, ZIP
 from kernel_gateway.faces.rest.route import Route
 from kernel_gateway.settings import Settings
 from sandcell.models import constraints
@@ -136,6 +136,6 @@ def _describe_success(route: Route, schemas: Schemas, description: str) -> dict[
         return {"description": description}
     if route.method == "HEAD":
         return {"description": description}
-    schema = BYTES if route.media in (OCTETS, ZIP) else schemas[route.result]
+    schema = BYTES if route.media in (OCTETS, ZIP, PROMETHEUS) else schemas[route.result]
     more = {media: {"schema": BYTES} for media in route.more_media}
     return {"description": description, "content": {route.media: {"schema": schema}, **more}}

@@ -18,6 +18,7 @@ HTML = "text/html; charset=utf-8"
 PYTHON = "text/x-python; charset=utf-8"
 EVENTS = "text/event-stream"
 ZIP = "application/zip"
+PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 NO_HEADERS: Mapping[str, str] = {}
 
 

@@ -12,11 +12,10 @@ from kernel_gateway import errors as e
 from kernel_gateway.faces.responses import Response
 from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.parameters import Health
-from kernel_gateway.faces.rest.responses import answer_document
+from kernel_gateway.faces.rest.responses import PROMETHEUS, answer_document
 from kernel_gateway.faces.rest.route import Route
 
 VERSION: Final = version("sandcell")
-PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 async def get_health(call: Call) -> Health:
