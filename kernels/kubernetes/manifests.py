@@ -27,6 +27,7 @@ SANDBOX: Final = f"{DOMAIN}/sandbox"
 READY: Final = f"{DOMAIN}/workspace-ready"
 DIGEST: Final = f"{DOMAIN}/environment-digest"
 PORT: Final = 7443
+_OURS: Final = {"app.kubernetes.io/name": "sandcell-sandbox"}
 KEYS: Final = "/run/sandcell-keys"
 CONTAINER: Final = "guest"
 EVICT_SECONDS: Final = 5
@@ -45,7 +46,7 @@ def name_of(sandbox_id: str) -> str:
 
 def labels(service: str, sandbox_id: str) -> dict[str, str]:
     """What all of a sandbox's objects carry."""
-    return {"app.kubernetes.io/name": "sandcell-sandbox", SERVICE: service, SANDBOX: sandbox_id}
+    return {**_OURS, SERVICE: service, SANDBOX: sandbox_id}
 
 
 def secret(service: str, spec: SandboxSpec, keys: Mapping[str, bytes]) -> Manifest:
@@ -63,14 +64,14 @@ def secret(service: str, spec: SandboxSpec, keys: Mapping[str, bytes]) -> Manife
     }
 
 
-def policy(service: str) -> Manifest:
+def policy() -> Manifest:
     """Nothing leaves a sandbox, and its guest's port alone is reached. The cluster's network has to enforce it."""
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
-        "metadata": {"name": f"sandcell-{service}", "labels": {SERVICE: service}},
+        "metadata": {"name": "sandcell-sandboxes"},
         "spec": {
-            "podSelector": {"matchLabels": {SERVICE: service}},
+            "podSelector": {"matchLabels": dict(_OURS)},
             "policyTypes": ["Ingress", "Egress"],
             "ingress": [{"ports": [{"protocol": "TCP", "port": PORT}]}],
             "egress": [],

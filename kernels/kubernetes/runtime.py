@@ -10,9 +10,9 @@ import asyncio
 import base64
 import contextlib
 import functools
-import hashlib
 import os
 import re
+import secrets
 import shutil
 import socket
 import ssl
@@ -65,11 +65,23 @@ class KubernetesRuntime:
     def __init__(self, settings: RuntimeSettings) -> None:
         self.settings = settings
         self.cluster = Cluster(settings.kubernetes)
-        self.service = hashlib.sha256(str(settings.data_directory).encode()).hexdigest()[:8]
         self._streams = Streams()
         self._ends: dict[str, _End] = {}
         self._closed_off = False
         """Whether the policy is known to be there, without which no pod is made."""
+
+    @functools.cached_property
+    def service(self) -> str:
+        """A random name, kept where this service keeps its files: hosts that look alike may share a namespace."""
+        home = self.settings.data_directory / "pods"
+        place, unfinished = home / "service-id", home / f".service-id-{os.getpid()}"
+        if not place.exists():
+            home.mkdir(mode=0o711, exist_ok=True)
+            unfinished.write_text(secrets.token_hex(8))
+            with contextlib.suppress(FileExistsError):
+                place.hardlink_to(unfinished)
+            unfinished.unlink()
+        return place.read_text()
 
     async def check(self) -> tuple[Finding, ...]:
         namespace = self.cluster.namespace
@@ -129,8 +141,8 @@ class KubernetesRuntime:
             self._make_place(sandbox_id)
 
     async def list(self) -> tuple[SandboxInfo, ...]:
-        secrets = await self.cluster.list_secrets(f"{manifests.SERVICE}={self.service}")
-        return tuple(self._info(each["metadata"]) for each in secrets)
+        found = await self.cluster.list_secrets(f"{manifests.SERVICE}={self.service}")
+        return tuple(self._info(each["metadata"]) for each in found)
 
     async def running(self, sandbox_id: str) -> bool:
         _require_id(sandbox_id)
@@ -204,7 +216,7 @@ class KubernetesRuntime:
         if self._closed_off:
             return
         with contextlib.suppress(Exists):
-            await self.cluster.create_policy(manifests.policy(self.service))
+            await self.cluster.create_policy(manifests.policy())
         self._closed_off = True
 
     async def _make(self, spec: SandboxSpec) -> None:

@@ -13,10 +13,11 @@ import shutil
 import stat
 import tarfile
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final, TypeVar
 
 from kernels.errors import GuestRefused, KernelsError, SandboxFailed
 from kernels.guest_client.answers import FileStat
@@ -24,6 +25,7 @@ from kernels.guest_client.client import GuestClient
 
 MOST_NAMES: Final = 100_000
 UNPACK_SECONDS: Final = 300.0
+THREADS: Final = 4
 _TOP: Final = "workspace"
 _PACKED: Final = "tmp/.sandcell-workspace.tar"
 _UNPACK: Final = (
@@ -32,6 +34,11 @@ _UNPACK: Final = (
 )
 _PIECE: Final = 256 * 1024
 _PART: Final = "incoming"
+
+
+T = TypeVar("T")
+_threads: Final = ThreadPoolExecutor(THREADS, thread_name_prefix="workspace-copy")
+"""Of their own: those of the loop may all wait for a copy to be up to date, which is what these do."""
 
 
 class WorkspaceCopy:
@@ -48,7 +55,7 @@ class WorkspaceCopy:
     async def push(self) -> None:
         """Lay the copy out in the sandbox, whose workspace is empty: it is live then. Raises KernelsError."""
         with tempfile.TemporaryFile() as packed:
-            if await asyncio.to_thread(_pack, self._top, packed):
+            if await _in_thread(_pack, self._top, packed):
                 await self._guest.write_file(_PACKED, _read(packed), everywhere=True)
                 done = await self._guest.run_command(_UNPACK, timeout_seconds=UNPACK_SECONDS, output_bytes=4096)
                 if done.exit_code != 0:
@@ -83,7 +90,7 @@ class WorkspaceCopy:
     async def _pull(self) -> None:
         listed = await self._guest.list_files(_TOP, recursive=True, limit=MOST_NAMES, everywhere=True)
         wanted = check(listed, self._most_bytes)
-        await asyncio.to_thread(_remove_others, self._top, wanted)
+        await _in_thread(_remove_others, self._top, wanted)
         self._versions = {path: known for path, known in self._versions.items() if path in wanted}
         for path, entry in wanted.items():  # a directory comes before what is in it
             place, known = self._top / path, (entry.kind, entry.version, entry.mode)
@@ -111,7 +118,7 @@ class WorkspaceCopy:
                 _, chunks = await self._guest.open_file(entry.path, max_bytes=entry.size, everywhere=True)
                 async with aclosing(chunks):
                     async for chunk in chunks:
-                        await asyncio.to_thread(file.write, chunk)
+                        await _in_thread(file.write, chunk)
             unfinished.chmod(entry.mode & 0o777 | 0o600)
             seconds = int(max(entry.modified, 0) * 1e9)
             os.utime(unfinished, ns=(seconds, seconds))
@@ -122,6 +129,10 @@ class WorkspaceCopy:
             with suppress(FileNotFoundError):
                 unfinished.unlink()
         return True
+
+
+async def _in_thread(work: Callable[..., T], *arguments: Any) -> T:
+    return await asyncio.get_running_loop().run_in_executor(_threads, work, *arguments)
 
 
 def check(listed: list[FileStat], most_bytes: int) -> dict[str, FileStat]:
@@ -174,5 +185,5 @@ def _pack(top: Path, packed: IO[bytes]) -> bool:
 
 
 async def _read(packed: IO[bytes]) -> AsyncIterator[bytes]:
-    while piece := await asyncio.to_thread(packed.read, _PIECE):
+    while piece := await _in_thread(packed.read, _PIECE):
         yield piece

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import statistics
 import sys
 import tempfile
@@ -21,6 +22,7 @@ from tests.running_service import RunningService
 SESSIONS = 10
 NODES = 3
 GUARD_SECONDS = 240.0
+BEGAN = time.monotonic()
 
 
 @dataclass
@@ -32,6 +34,8 @@ class Trial:
     starts: list[float] = field(default_factory=list)
     cells: int = 0
     restored: int = 0
+    told: int = 0
+    """Executions that heard that their sandbox is gone."""
     findings: list[str] = field(default_factory=list)
 
     def start(self, _number: int) -> str:
@@ -78,14 +82,17 @@ class Trial:
         while True:
             try:
                 result = self.client.run(session_id, "print('x' in globals(), open('kept').read())")
-                break
+                if result.status != "died":
+                    break
+                why, self.told = repr(result), self.told + 1
             except SandcellError as error:
-                if time.monotonic() > give_up:
-                    return self.findings.append(f"{session_id} did not go on: {error}")
-                time.sleep(1)
-        told = self.client.get_session(session_id).generation
-        if result.stdout != "False kept\n" or told < 2:
-            return self.findings.append(f"{session_id} went on at generation {told} with {result!r}")
+                why = str(error)
+            if time.monotonic() > give_up:
+                return self.findings.append(f"{session_id} did not go on: {why}")
+            time.sleep(1)
+        generation = self.client.get_session(session_id).generation
+        if result.stdout != "False kept\n" or generation < 2:
+            return self.findings.append(f"{session_id} went on at generation {generation} with {result!r}")
         self.restored += 1
         return None
 
@@ -104,19 +111,23 @@ def run(trial: Trial) -> str:
         first = trial.start(0)
         alone = trial.starts[0]
         sessions = [first, *pool.map(trial.start, range(SESSIONS - 1))]
-        print(f"{SESSIONS} sessions in pods, the first alone, the others at once", flush=True)
+        say(f"{SESSIONS} sessions in pods: first results after {', '.join(f'{each:.2f}' for each in trial.starts)} s")
         began = time.monotonic()
         list(pool.map(trial.work, sessions))
-        print(f"cells in all of them at once: {time.monotonic() - began:.1f} s", flush=True)
+        say(f"{trial.cells} cells, in all of them at once: {time.monotonic() - began:.1f} s")
         lost = trial.lose_node(sessions, pool)
-        print(lost, flush=True)
+        say(lost)
         list(pool.map(trial.client.stop_session, sessions))
     trial.require_nothing_left()
     return (
         f"{SESSIONS} sessions on {NODES} nodes: create to first result {alone:.2f} s alone,"
         f" {statistics.median(trial.starts[1:]):.2f} s (median) with {SESSIONS - 1} at once; {trial.cells} cells;"
-        f" {lost}, {trial.restored} with their files; {len(trial.findings)} findings"
+        f" {lost}, {trial.restored} with their files and {trial.told} told of it; {len(trial.findings)} findings"
     )
+
+
+def say(line: str) -> None:
+    print(f"[{time.monotonic() - BEGAN:4.0f} s] {line}", flush=True)
 
 
 def main() -> int:
@@ -128,11 +139,15 @@ def main() -> int:
     if why := why_not():
         print(f"kubernetes-trial: {why}", file=sys.stderr)
         return 2
+    signal.signal(
+        signal.SIGTERM, lambda number, _frame: sys.exit(128 + number)
+    )  # what it has started goes all the same
     place, data = (Path(tempfile.mkdtemp(prefix=each, dir="/tmp")) for each in ("sckube", "scdata"))
     cluster = Cluster(place, [write_image(environments)], nodes=NODES)
     try:
-        print(f"a cluster of {NODES} nodes ...", flush=True)
+        say(f"a cluster of {NODES} nodes ...")
         cluster.start()
+        say("it is ready")
         settings = {
             "environments_dir": environments,
             "runtime": "kubernetes",

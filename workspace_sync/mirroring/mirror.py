@@ -92,9 +92,7 @@ class Mirror:
         bring: Callable[[], None] | None = None,
         removes: bool = True,
     ) -> None:
-        self._directory = directory
-        self._opener = opener
-        self._owner = owner
+        self._directory, self._opener, self._owner = directory, opener, owner
         self._limits = limits or TransferLimits()
         self._executor = executor
         self._durable = DurableFiles(store, prefix, self._limits.manifest_bytes)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncGenerator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from kernels.errors import SandboxFailed
 from kernels.guest_client.answers import FileStat
-from kernels.sandboxed.workspace_copy import MOST_NAMES, _remove_others, check
+from kernels.guest_client.client import GuestClient
+from kernels.sandboxed.workspace_copy import MOST_NAMES, WorkspaceCopy, _remove_others, check
+
+GUARD_SECONDS = 120
 
 
 def entry(path: str, kind: str = "file", size: int = 1) -> FileStat:
@@ -56,3 +63,75 @@ def test_what_is_gone_or_of_another_kind_goes_and_no_link_is_followed(tmp_path: 
     )
     assert sorted(each.name for each in top.iterdir()) == ["c"]
     assert (outside / "kept").is_dir()
+
+
+class ScriptedGuest:
+    """Lists what it is told to, as no guest of a real workspace does on demand."""
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        self.files = files
+        self.read: list[str] = []
+
+    async def list_files(self, path: str, **_how: object) -> list[FileStat]:
+        return [
+            FileStat(f"{path}/{name}", "file", len(content), 1.5, version=content.hex(), mode=0o755)
+            for name, content in self.files.items()
+        ]
+
+    async def open_file(self, path: str, **_how: object) -> tuple[FileStat, AsyncGenerator[bytes]]:
+        self.read.append(path)
+        name = path.partition("/")[2]
+
+        async def pieces() -> AsyncGenerator[bytes]:
+            yield self.files[name]
+
+        return entry(path), pieces()
+
+
+def make(guest: ScriptedGuest, tmp_path: Path) -> tuple[WorkspaceCopy, Path]:
+    top = tmp_path / "of-the-sandbox" / "workspace"
+    top.mkdir(parents=True)
+    return WorkspaceCopy(cast("GuestClient", guest), str(top), 100), top
+
+
+def test_what_changed_is_fetched_and_what_did_not_is_not(tmp_path: Path) -> None:
+    async def run() -> None:
+        guest = ScriptedGuest({"a": b"one", "b": b"two"})
+        copy, top = make(guest, tmp_path)
+        await copy.pull()
+        assert list(top.iterdir()) == []  # it is not live yet: what is laid out comes from here
+        copy.go_on()
+        await copy.pull()
+        guest.files = {"a": b"new", "b": b"two"}
+        await copy.pull()
+        assert guest.read == ["workspace/a", "workspace/b", "workspace/a"]
+        assert (top / "a").read_bytes() == b"new"
+        assert ((top / "a").stat().st_mode & 0o777, (top / "a").stat().st_mtime) == (0o755, 1.5)
+        guest.files = {}
+        assert await copy.finish(GUARD_SECONDS) == ""
+        guest.files = {"a": b"after the end"}
+        await copy.pull()
+        assert [each.name for each in top.parent.rglob("*")] == ["workspace"]
+
+    asyncio.run(run())
+
+
+def test_a_last_fetch_that_fails_says_why(tmp_path: Path) -> None:
+    async def run() -> None:
+        copy, _ = make(ScriptedGuest({"too-large": b"x" * 101}), tmp_path)
+        copy.go_on()
+        assert "more than 100 bytes" in await copy.finish(GUARD_SECONDS)
+
+    asyncio.run(run())
+
+
+def test_it_is_brought_up_to_date_while_every_thread_of_the_loop_waits_for_that(tmp_path: Path) -> None:
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(1))
+        copy, top = make(ScriptedGuest({"a": b"one"}), tmp_path)
+        copy.go_on()
+        await asyncio.to_thread(lambda: asyncio.run_coroutine_threadsafe(copy.pull(), loop).result(GUARD_SECONDS))
+        assert (top / "a").read_bytes() == b"one"
+
+    asyncio.run(run())
