@@ -1,7 +1,7 @@
 """The files of one directory of a sandbox as one stream of bytes, and the way back into another sandbox.
 
 The stream is what `kernels.guest.workspace.batch` takes. What the files hold is looked at by nobody on this side. A
-file is as it is when it is read, and left out when it is gone by then.
+file is as it is when it is read, and left out when it cannot be read, or is gone by then.
 """
 
 from __future__ import annotations
@@ -33,9 +33,7 @@ class PackedDirectory:
         for file in self.files:
             try:
                 found, content = await guest.open_file(file.path, max_bytes=left, everywhere=True)
-            except GuestRefused as refused:
-                if refused.code != "not_found":
-                    raise
+            except GuestRefused:  # it is gone, or may not be read
                 continue
             async with aclosing(content):
                 left -= found.size

@@ -20,6 +20,8 @@ import pytest
 from tests.conformance.jupyter.conftest import Agents
 
 SECONDS = 120
+ENTER = "\r\r\r"
+"""What ends a cell: two empty lines, by the console's own rule."""
 SANDCELL = str(Path(sys.executable).with_name("sandcell"))
 
 
@@ -86,8 +88,9 @@ class Terminal:
 def environment(agents: Agents, client_environment: Callable[[str], Path], tmp_path: Path) -> dict[str, str]:
     """That of a person who has jupyter console."""
     console = client_environment("jupyter_console") / "bin"
-    # It asks the kernel whether what was typed is complete, and by default waits a second for the answer.
-    patience = {"kernel_is_complete_timeout": SECONDS, "kernel_timeout": SECONDS}
+    # It is not to ask the kernel whether what was typed is complete: when the end of that question reaches it late, it
+    # takes that for the end of the code that it has sent since, and then shows no `input()` of it, and waits for ever.
+    patience = {"use_kernel_is_complete": False, "kernel_timeout": SECONDS}
     (tmp_path / ".jupyter").mkdir()
     (tmp_path / ".jupyter/jupyter_console_config.json").write_text(
         json.dumps({"ZMQTerminalInteractiveShell": patience})
@@ -110,17 +113,15 @@ def test_a_person_works_in_the_console(agents: Agents, console: Terminal, tmp_pa
     assert [stat.S_IMODE(each.stat().st_mode) for each in (file.parent, file)] == [0o700, 0o600]
     assert json.loads(file.read_text())["transport"] == "ipc"
 
-    console.type("bens = agent + 1; print('it' + 's', bens)\r")
+    console.type("bens = agent + 1; print('it' + 's', bens)" + ENTER)
     console.until("its 42")
     console.until_prompt()
-    # What running code prints the console at times shows only at its end: when it hears late that a question which it
-    # asked before, whether the code is complete, is answered, it takes that for the end of the code.
-    console.type("import time; time.sleep(300)\r")
+    console.type("import time; time.sleep(300)" + ENTER)
     agents.wait_until_running("time.sleep(300)")
     console.type("\x03")
     console.until("KeyboardInterrupt")
     console.until_prompt()
-    console.type("bens_name = input('na' + 'me? ')\r")
+    console.type("bens_name = input('na' + 'me? ')" + ENTER)
     console.until("name? ")
     console.type("Ben\r")
     console.until_prompt()

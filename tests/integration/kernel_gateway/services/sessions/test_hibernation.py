@@ -29,6 +29,8 @@ import os
 for place in ("notes/deep", ".cache/notes"):
     os.makedirs(f"/home/user/{place}", exist_ok=True)
     open(f"/home/user/{place}/note", "w").write("at home")
+open("/home/user/locked", "w").close()
+os.chmod("/home/user/locked", 0)
 """
 CHECK = "(value + 2, alias is listed, int(array.sum()), open('kept.txt').read(), 'opened' in globals())"
 CHECKED = "(42, True, 44999850000, 'from before', False)"
