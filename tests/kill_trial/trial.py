@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.kill_trial.callers import Caller, Load, Worker
-from tests.kill_trial.cells import Cell
+from tests.kill_trial.cells import LATE_LINE, Cell
 from tests.kill_trial.kills import Kills
 from tests.running_service import RunningService
 
@@ -19,6 +19,8 @@ RUNNING_SURVIVES = True
 """Whether code that runs when the service dies goes on as the same execution; else it may end as `died`, with the cause
 `gateway_restart` and a part of its output."""
 PAGE = 100
+LATE_SECONDS = 120
+"""How long the end of what nobody waits for is waited for; late output is written down after 30 s at the latest."""
 NUMBER = re.compile(r"# cell (\d+)\n")
 
 
@@ -95,6 +97,7 @@ def _judge(caller: Caller, worker: Worker, verdict: Verdict) -> None:
         found.append(f"the kernel was replaced: generation {generation}")
     for number, cell in load.cells.items():
         found += _judge_cell(load, cell, rows.get(number, []), str(number) in noted, verdict.seen)
+    found += _judge_late_output(caller, load, rows, verdict.seen)
     found += _judge_files(caller, load, verdict.seen)
     found += _judge_notebook(caller, load, rows)
     verdict.findings += [f"session {load.number}: {each}" for each in found]
@@ -143,6 +146,32 @@ def _judge_cell(load: Load, cell: Cell, rows: list[dict[str, Any]], ran: bool, s
     return found
 
 
+def _judge_late_output(
+    caller: Caller, load: Load, rows: dict[int, list[dict[str, Any]]], seen: Counter[str]
+) -> list[str]:
+    """Each line of a thread is shown once: with its execution, or with one that ran meanwhile."""
+    ran = [each[0] for each in rows.values() if len(each) == 1]
+    expected = {
+        (str(number), str(line)) for number, cell in load.cells.items() if number in rows for line in range(cell.late)
+    }
+    give_up = time.monotonic() + LATE_SECONDS
+    while True:
+        shown: Counter[tuple[str, str]] = Counter()
+        for row in ran:
+            whole = caller.get(f"/v1/sessions/{load.session_id}/executions/{row['id']}")
+            texts = [whole["stdout"], *("".join(output.get("text", "")) for output in whole["late"])]
+            shown.update(found for text in texts for found in LATE_LINE.findall(text))
+        # A flood's middle is in no answer, nor is what threads printed in it.
+        missing = set() if any(row["truncated"]["stdout"] for row in ran) else expected - set(shown)
+        if not missing or time.monotonic() > give_up:
+            break
+        time.sleep(1)
+    seen["lines of threads"] += len(shown)
+    found = [f"{len(missing)} lines of threads are missing: {sorted(missing)[:5]}"] if missing else []
+    twice = sorted(line for line, count in shown.items() if count > 1)
+    return [*found, f"{len(twice)} lines of threads came twice: {twice[:5]}"] if twice else found
+
+
 def _is_cut_off(row: dict[str, Any]) -> bool:
     return row["status"] == "died" and row["death"]["cause"] == "gateway_restart"
 
@@ -157,19 +186,42 @@ def _judge_files(caller: Caller, load: Load, seen: Counter[str]) -> list[str]:
             found.append(f"{name}: {answer.status_code}, {len(answer.content)} of {len(data)} bytes")
     noted = Counter(caller.ask("GET", f"{files}/commands.txt").text.split()) if load.commands else Counter()
     for number, answered in load.commands.items():
-        seen["commands answered" if answered else "commands cut off"] += 1
+        seen["commands answered" if answered else "commands whose caller was cut off"] += 1
         if (count := noted[str(number)]) > 1 or (answered and count != 1):
             found.append(f"command {number} ran {count} times")
-    return found
+    return found + _judge_commands(caller, load, noted, seen)
+
+
+def _judge_commands(caller: Caller, load: Load, noted: Counter[str], seen: Counter[str]) -> list[str]:
+    """Each command that ran is one cell with its whole output, also where nobody was there to be answered."""
+    give_up = time.monotonic() + LATE_SECONDS
+    while True:
+        notebook = caller.get(f"/v1/sessions/{load.session_id}/notebook")
+        cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+        found = []
+        for number in load.commands:
+            of_it = [cell for cell in cells if f"echo {number} >> commands.txt" in "".join(cell["source"])]
+            if len(of_it) != noted[str(number)]:
+                found.append(f"command {number} ran {noted[str(number)]} times and has {len(of_it)} cells")
+            for cell in of_it:
+                text = "".join("".join(output.get("text", "")) for output in cell["outputs"])
+                if text != f"done {number}\n":
+                    found.append(f"command {number} shows {text!r}")
+        if not found or time.monotonic() > give_up:
+            seen["commands that ran"] += sum(noted[str(number)] for number in load.commands)
+            return found
+        time.sleep(1)
 
 
 def _judge_notebook(caller: Caller, load: Load, rows: dict[int, list[dict[str, Any]]]) -> list[str]:
-    """Each execution is one cell of the notebook."""
+    """Each execution is one cell of the notebook, and all late output is with one."""
     notebook = caller.get(f"/v1/sessions/{load.session_id}/notebook")
     written = Counter(
         NUMBER.match(source)[1]  # type: ignore[index]
         for cell in notebook["cells"]
         if cell["cell_type"] == "code" and NUMBER.match(source := "".join(cell["source"]))
     )
-    return [f"cell {number} is in the notebook {written[str(number)]} times" for number in rows
-            if written[str(number)] != 1]  # fmt: skip
+    strays = sum("output of no known cell" in "".join(cell["source"]) for cell in notebook["cells"])
+    return [f"{strays} cells with output of no known cell"] * bool(strays) + [
+        f"cell {number} is in the notebook {written[str(number)]} times" for number in rows if written[str(number)] != 1
+    ]
