@@ -50,6 +50,7 @@ class Cluster:
     """One of some nodes; `config` is its administrator's kubeconfig."""
 
     def __init__(self, place: Path, archives: list[Path], *, nodes: int = 1, grace_seconds: int = 10) -> None:
+        assert not Path(self.network).exists(), f"there is a cluster already, or what is left of one: {self.network}"
         self.place = place
         self._nodes = nodes
         prepared = subprocess.run(

@@ -153,6 +153,7 @@ def main() -> int:
             "runtime": "kubernetes",
             "kubernetes_config": cluster.config,
             "requests_per_second": 10_000,
+            "invocations_per_second": 1_000,
             "run_dir": "/run/sandcell-trial",
         }
         with cluster.entered():
