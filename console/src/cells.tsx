@@ -46,8 +46,7 @@ export function Cells({ executions, want, target }: CellsProps) {
     const element = scroller.current;
     if (!element) return; // what the browser still says of a page that is gone
     // Outputs grow while they load: only who goes up has left the end.
-    const near = element.scrollHeight - element.scrollTop - element.clientHeight < NEAR_END;
-    if (near) atEnd.current = true;
+    if (isNearEnd(element)) atEnd.current = true;
     else if (element.scrollTop < lastTop.current) atEnd.current = false;
     lastTop.current = element.scrollTop;
     setView({ top: element.scrollTop, height: element.clientHeight });
@@ -67,7 +66,11 @@ export function Cells({ executions, want, target }: CellsProps) {
   // Who reads the end goes on reading the end; who reads further up is left there.
   useLayoutEffect(() => {
     const element = scroller.current!;
-    if (atEnd.current) element.scrollTop = element.scrollHeight;
+    // Who has just gone up, of which the browser is still to tell, is not to be taken back down.
+    if (element.scrollTop < lastTop.current && !isNearEnd(element)) atEnd.current = false;
+    if (!atEnd.current) return;
+    element.scrollTop = element.scrollHeight;
+    lastTop.current = element.scrollTop;
   }, [offsets]);
 
   return (
@@ -80,6 +83,10 @@ export function Cells({ executions, want, target }: CellsProps) {
       <div style={{ height: `${offsets[executions.length]! - offsets[last]!}px` }} />
     </div>
   );
+}
+
+function isNearEnd(element: HTMLElement): boolean {
+  return element.scrollHeight - element.scrollTop - element.clientHeight < NEAR_END;
 }
 
 /** The last place whose offset is not beyond this one. */

@@ -28,10 +28,10 @@ interface LeaseProps { session: Session; who: Who; may: boolean; now: number; on
 
 export function LeaseBar({ session, who, may, now, onChange }: LeaseProps) {
   const { id, lease } = session;
-  const mine = lease !== null && taken.has(id);
+  // Of one that has ended the id says nothing, and an answer from before it began ends none.
+  const mine = lease !== null && lease.holder === who.principal && taken.has(id);
   const { doing, failed, act } = useAct();
 
-  useEffect(() => { if (lease === null) taken.delete(id); }, [id, lease]);
   useEffect(() => {
     if (!mine) return;
     const timer = setInterval(() => void act(async () => onChange(await take(id, who.principal))), RENEW_SECONDS * 1000);

@@ -38,7 +38,7 @@ export function Operations({ part, who }: { part: string; who: Who }) {
       </div>
       {part === "principals" && operator ? <Principals /> : part === "tokens" && operator ? <Tokens who={who} />
         : part === "audit" ? <Audit everybody={operator} /> : part === "pools" && operator ? <Pools />
-          : part === "store" ? <Store everybody={operator} /> : <UsageTable />}
+          : part === "store" ? <Store everybody={operator} who={who} /> : <UsageTable />}
     </section>
   );
 }
@@ -291,7 +291,7 @@ function Pools() {
 type Owned = Session & { principal?: string };
 
 /** What of live sessions is not in the store yet: it is on this host's disk until the store takes it. */
-function Store({ everybody }: { everybody: boolean }) {
+function Store({ everybody, who }: { everybody: boolean; who: Who }) {
   const path = everybody ? "/v1/admin/sessions" : "/v1/sessions";
   const { found, problem, again } = useAnswer((signal) => all<Owned>(`${path}?status=READY&limit=200`, signal), [path], 5);
   const now = useNow(5);
@@ -309,7 +309,7 @@ function Store({ everybody }: { everybody: boolean }) {
             <tbody>
               {waiting.map((each) => (
                 <tr key={each.id}>
-                  <th scope="row"><a href={`#/sessions/${each.id}`}>{each.name}</a></th>
+                  <th scope="row">{(each.principal ?? who.principal) === who.principal ? <a href={`#/sessions/${each.id}`}>{each.name}</a> : each.name}</th>
                   {everybody && <td>{each.principal}</td>}
                   <td class="number">{each.sync.pending_files.toLocaleString()}</td><td class="number">{size(each.sync.pending_bytes)}</td>
                   <td>{each.sync.last_flush_at ? <When time={each.sync.last_flush_at} now={now} /> : "never"}</td>

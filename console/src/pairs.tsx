@@ -75,13 +75,13 @@ interface PairProps { one?: Execution; other?: Execution; number: number; verdic
 /** Of a cell that one side lacks, that side is empty. */
 export const Pair = memo(function Pair({ one, other, number, verdict, differs, names }: PairProps) {
   const sameCode = !one || !other || one.code === other.code;
-  const texts = differs && one && other ? [textOf(outputsOf(one)), textOf(outputsOf(other))] : [null, null];
+  const texts = differs && one && other && !one.dropped && !other.dropped ? [textOf(outputsOf(one)), textOf(outputsOf(other))] : [null, null];
   const lines = texts[0] !== null && texts[1] !== null ? texts.map((each) => each!.replace(/\n$/, "").split("\n")) : null;
   const marks = lines && markLines(lines[0]!, lines[1]!);
   const side = (execution: Execution | undefined, at: 0 | 1) => (
     <div class="side" role="group" aria-label={names[at]}>
       {!sameCode && execution && <pre class="code" tabIndex={0}>{execution.code}</pre>}
-      {!execution ? <p class="hint">Not there.</p>
+      {!execution ? <p class="hint">Not there.</p> : execution.dropped ? <p class="hint">Its output is on the session's own page.</p>
         : lines && marks ? <Marked lines={lines[at]!} marks={marks[at]} side={at === 0 ? "before" : "after"} />
           : <Outputs outputs={outputsOf(execution)} />}
       {execution?.death && <p class="sentence">The kernel died: {execution.death.detail}</p>}

@@ -49,6 +49,8 @@ export function SessionPage({ id, who }: { id: string; who: Who }) {
   }, [id, changes, busy, usable]);
   useEffect(() => { if (session) document.title = `${session.name} · Sandcell`; }, [session?.name]);
 
+  const setLease = (lease: Session["lease"]) => setSession((known) => known && { ...known, lease });
+
   async function act(method: string, path: string, question = ""): Promise<void> {
     if (question && !confirm(question)) return;
     setFailed("");
@@ -88,7 +90,7 @@ export function SessionPage({ id, who }: { id: string; who: Who }) {
           <>
             <button type="button" disabled={!busy} onClick={() => act("POST", "/interrupt")}>Interrupt</button>
             <button type="button" onClick={() => act("POST", "/restart", "Restart the kernel? Its variables are lost; files stay.")}>Restart</button>
-            <TakeOver session={session} who={who} onChange={(lease) => setSession({ ...session, lease })} />
+            <TakeOver session={session} who={who} onChange={setLease} />
             <button type="button" onClick={() => setShown("attach")}>Attach</button>
           </>
         )}
@@ -98,7 +100,7 @@ export function SessionPage({ id, who }: { id: string; who: Who }) {
           <button type="button" class="danger" onClick={() => act("DELETE", "", "Stop the session? Its files and its notebook stay.")}>Stop</button>
         )}
       </div>
-      {live && <LeaseBar session={session} who={who} may={may} now={now} onChange={(lease) => setSession({ ...session, lease })} />}
+      {live && <LeaseBar session={session} who={who} may={may} now={now} onChange={setLease} />}
       {(failed || problem) && <p role="alert" class="problem">{failed || problem}</p>}
       {timeline && session && <Timeline session={session} executions={executions} onChoose={(chosen) => setTarget({ id: chosen })} />}
       {loaded && executions.length === 0 && !problem && (

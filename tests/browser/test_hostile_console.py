@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.browser.canary import listening
 from tests.browser.chromium import chromium
-from tests.browser.test_console import sign_in
+from tests.browser.test_console import PANEL, sign_in
 from tests.browser.test_hostile_pages import PAYLOADS, WATCHED_SECONDS, options
 from tests.running_service import RunningService
 
@@ -81,3 +81,40 @@ async def is_shown_in_part(service: RunningService, directory: Path) -> None:
                 "document.querySelector('.cells').innerText.split(' more characters are in').length"
             )
             assert notes == 3
+
+
+def test_nothing_acts_of_files_that_are_shown(service: RunningService, tmp_path: Path) -> None:
+    asyncio.run(no_file_acts(service, tmp_path))
+
+
+async def no_file_acts(service: RunningService, directory: Path) -> None:
+    together = "\n".join(PAYLOADS)
+    outputs = [{"output_type": "display_data", "data": {kind: each}} for each in PAYLOADS for kind in MEDIA_TYPES[:2]]
+    cells = [
+        {"cell_type": "markdown", "source": together},
+        {"cell_type": "code", "source": together, "outputs": outputs},
+    ]
+    files = {"a.html": together, "a.svg": together, "a.csv": together, "a.txt": together}
+    files |= {"a.ipynb": json.dumps({"cells": cells})}
+    with listening() as canary, service.client() as client, client.session("python") as session:
+        for name, text in files.items():
+            session.upload(name, text.encode("utf-8", "replace"))
+        async with chromium(directory, options(canary)) as page:
+            await sign_in(page, service)
+            await page.evaluate(f"location.hash = '#/sessions/{session.id}'")
+            await page.wait_for(f"{PANEL}('Files')")
+            for name in files:
+                await page.wait_for(f"{PANEL}('{name}')")
+                await page.wait_for("document.querySelector('.preview-body')?.children.length > 0")
+                if name == "a.html":
+                    await page.wait_for(f"{FRAMES}[0]?.offsetHeight !== 60")
+                if name == "a.ipynb":
+                    await page.wait_for(f"{FRAMES}.length === {len(PAYLOADS)}")
+                await asyncio.sleep(WATCHED_SECONDS / 5)
+                await page.evaluate("document.querySelector('[aria-label=\"All files\"]').click()")
+            assert canary.heard == []
+            shown = (service.url, "data:", f"blob:{service.url}")
+            assert [each for each in page.requests() if not each.startswith(shown)] == []
+            assert page.of("Page.javascriptDialogOpening") == page.of("Page.windowOpen") == []
+            assert page.of("Runtime.exceptionThrown") == []
+            assert await page.evaluate("document.scripts.length") == 1
