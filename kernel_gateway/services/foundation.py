@@ -125,6 +125,7 @@ class Foundation:
             installed=installed,
             count_sessions=lambda: sum(not each.hibernated for each in self.registry) + self.dead_sandboxes.count(),
             memory_room=self._memory_room,
+            say_packages=lambda guest: self.packages.say_elsewhere(guest),  # noqa: PLW0108 - it is made below
         )
         self.environments = Environments(
             installed,

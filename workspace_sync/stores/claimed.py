@@ -174,9 +174,10 @@ class ClaimedStore:
                 raise StoreUnusable(self._explain(found))
             if _now() - began >= SLOW_SECONDS:
                 raise StoreUnavailable(f"{self.description} answers too slowly: its {KEY} is read again")
+            contested = not (self._held or locked) and self._is_free(found)
             self._write(self._claim)
         if not self._held:
-            if not locked:
+            if contested:
                 self._settle()
             self._log_takeover(found)
         self._remembered = self._remembered or self._used.add(self.description)
@@ -186,6 +187,12 @@ class ClaimedStore:
 
     def _alone(self) -> contextlib.AbstractContextManager[bool]:
         return self._behind.alone() if isinstance(self._behind, LocalStore) else contextlib.nullcontext(False)  # noqa: FBT003
+
+    def _is_free(self, found: Claim | None) -> bool:
+        """Whether others may claim it at this moment too: not what this service has had until just now."""
+        if found is None or found.released or found.service != self._claim.service:
+            return True
+        return self._age_seconds() >= LEASE_SECONDS / 2
 
     def _settle(self) -> None:
         """Of two that claim at once each has read that it may; the one whose mark is there afterwards has the store."""

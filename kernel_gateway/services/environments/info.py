@@ -69,6 +69,11 @@ def info_of_made(
     return info
 
 
+def misses_index(environment: Environment) -> bool:
+    """Whether its code reaches no package index at all."""
+    return environment.network.mode is NetworkMode.SANDBOX and environment.index is None
+
+
 def network_info(environment: Environment, settings: Settings) -> Network:
     """How far an environment's code reaches, as callers see it: the role without where its credentials are."""
     return Network(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import bisect
 import itertools
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -37,6 +38,7 @@ class Packages:
         self._reading = asyncio.Lock()
         self._elsewhere: dict[str, str] = {}
         self._elsewhere_of: tuple[tuple[str, str], ...] = ()
+        self._told: weakref.WeakKeyDictionary[GuestClient, dict[str, str]] = weakref.WeakKeyDictionary()
 
     async def list(
         self, principal: Principal, environment: str, limit: int, cursor: str | None, name: str | None
@@ -78,9 +80,15 @@ class Packages:
         return self._has[key]
 
     async def say_elsewhere(self, guest: GuestClient) -> None:
-        """Let a sandbox that reaches no package index know which environments have what; it goes without at a pinch."""
+        """Let a sandbox that reaches no package index know which environments have what; it goes without at a pinch.
+
+        One that has been told, as in a pool before it was a session's, is told again only what has changed.
+        """
         try:
-            await guest.put_packages(await self._find_elsewhere())
+            elsewhere = await self._find_elsewhere()
+            if self._told.get(guest) is not elsewhere:
+                await guest.put_packages(elsewhere)
+                self._told[guest] = elsewhere
         except KernelsError as error:
             log.info("packages_not_said", error=str(error))
 

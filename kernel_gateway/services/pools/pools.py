@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 
 import structlog
@@ -20,12 +20,14 @@ import structlog
 from kernel_gateway.services.admission.memory_room import MemoryRoom
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock
+from kernel_gateway.services.environments.info import misses_index
 from kernel_gateway.services.pools.pool import Pool
 from kernel_gateway.services.pools.spare_sandbox import EventRelay, SpareSandbox
 from kernel_gateway.settings import Settings
 from kernels.cancelling import cancel_all
 from kernels.environment import Environment
 from kernels.errors import KernelsError
+from kernels.guest_client.client import GuestClient
 from kernels.sandbox import SandboxInfo, SandboxRuntime, SandboxSpec
 from kernels.sandboxed.kernel_launcher import KernelLauncher
 from sandcell.models.environments import PoolInfo
@@ -57,6 +59,7 @@ class Pools:
         installed: Callable[[], Mapping[str, Environment]],
         count_sessions: Callable[[], int],
         memory_room: MemoryRoom,
+        say_packages: Callable[[GuestClient], Awaitable[None]],
     ) -> None:
         self._settings = settings
         self._clock = clock
@@ -66,6 +69,7 @@ class Pools:
         self._installed = installed
         self._count_sessions = count_sessions
         self._memory_room = memory_room
+        self._say_packages = say_packages
         self._pools: dict[str, Pool] = {}
         self._held: set[str] = set()
         """Sandboxes that exist or are about to, and are no session's."""
@@ -269,6 +273,8 @@ class Pools:
         )
         try:
             await kernel.warm_up()
+            if misses_index(environment):
+                await self._say_packages(kernel.guest)
             usage = await kernel.usage()
         except BaseException:
             await kernel.destroy()

@@ -212,6 +212,7 @@ def test_files_wait_on_the_host_for_a_store_that_is_away_at_the_end(
     service.stop()
 
 
+@pytest.mark.long
 def test_a_network_to_the_store_as_slow_as_a_modem(
     callers: Callers, with_store: Callable[[], RunningService], store: FaultyProxy
 ) -> None:

@@ -33,7 +33,7 @@ def stored(service: RunningService) -> list[Path]:
     return [each for each in (service.data_dir / "store" / "variables").rglob("*") if each.is_file()]
 
 
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize("fraction", FRACTIONS)
 @pytest.mark.parametrize("verb", ["hibernate", "resume"])
 def test_a_kill_at_any_moment_loses_nothing(

@@ -356,6 +356,23 @@ def test_of_two_that_claim_at_once_the_later_writer_has_the_store(
             write(store)
 
 
+@pytest.mark.parametrize(("seconds", "released", "waits"), [(0, False, 0), (LEASE_SECONDS / 2, False, 1), (0, True, 1)])
+def test_what_a_service_had_until_just_now_nobody_else_can_claim(
+    host: Host, monkeypatch: pytest.MonkeyPatch, seconds: float, released: bool, waits: int
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(claimed.time, "sleep", slept.append)
+    stores = [ClaimedStore(Late(str(host.root)), "id", "first", UsedStores(host.directory / "used")) for _ in range(2)]
+    stores[0].renew()
+    if released:
+        stores[0].release()
+    host.pass_time(seconds)
+    slept.clear()
+    stores[1].renew()
+    assert slept == [claimed.SETTLE_SECONDS] * waits
+    write(stores[1])
+
+
 def test_claims_of_a_local_store_are_made_one_after_another(host: Host) -> None:
     services = [host.service(f"{number}") for number in range(8)]
 

@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from kernel_gateway.errors import Conflict, SessionLimit
 from kernel_gateway.server import sandboxes
 from kernel_gateway.services.mirroring.mirrors import Mirrors
 from kernels.errors import SandboxFailed
+from kernels.guest_client.client import GuestClient
 from kernels.oci.cgroups import Cgroups
 from kernels.oci.runtime import OciRuntime
 from kernels.sandbox import SandboxInfo
@@ -68,6 +69,35 @@ async def find_spares(gateway: Gateway) -> set[str]:
 
 def first_process(house: House, sandbox_id: str) -> int:
     return int(Path(house.settings.data_dir, "sandboxes", sandbox_id, "bundle", "pid").read_text())
+
+
+def test_a_sandbox_of_a_pool_is_told_which_environments_have_what_before_it_is_claimed(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[GuestClient] = []
+    put = GuestClient.put_packages
+
+    async def count(guest: GuestClient, elsewhere: Mapping[str, str]) -> None:
+        await put(guest, elsewhere)
+        told.append(guest)
+
+    monkeypatch.setattr(GuestClient, "put_packages", count)
+
+    async def test() -> None:
+        declare(house, "[python]\nwarm = 1\n")
+        async with house.gateway() as gateway:
+            await until_ready(gateway, 1)
+            assert len(told) == 1
+            session = await gateway.start()
+            live = gateway.services.registry.get(session.id)
+            assert live is not None
+            assert live.sandbox.kernel is not None
+            await gateway.services.sessions.restart(gateway.me, session.id)  # its next kernel connects as well
+            said = await gateway.text(session, "import os; os.popen('pip download zz 2>&1').read()")
+            assert "no environment of this service has it" in said
+            assert told.count(live.sandbox.kernel.guest) == 1
+
+    asyncio.run(test())
 
 
 def test_a_session_gets_a_sandbox_that_was_ready_and_others_start_as_ever(house: House) -> None:

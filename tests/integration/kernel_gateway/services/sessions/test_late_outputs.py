@@ -108,7 +108,7 @@ async def unheard(gateway: Gateway, session: Session) -> None:
 
     await gateway.until(has_come)
     await gateway.services.sessions.stop(gateway.me, session.id)
-    cells = [each for each in (await notebook(gateway, session))[-3:] if about(each)["kind"] == "late"]
+    cells = [each for each in await notebook(gateway, session) if about(each).get("late_of") == execution.id]
     assert "".join(output["text"] for cell in cells for output in cell["outputs"]) == "late\n"
 
 
