@@ -304,7 +304,7 @@ class LiveSession:
         """Give a job its place in the queue; raises QueueFull, SessionTerminated."""
         self.require_live()
         self.require_room(queue_length)
-        job.news, job.keep_told = self._note_job, self.worker.keep_told
+        job.news = self._note_job
         self._queue.append(job)
         self.touch()
         self._wake.set()
@@ -326,7 +326,7 @@ class LiveSession:
 
     def readmit(self, job: Job) -> None:
         """A job that was queued before the service restarted, or was running: that one goes on before all others."""
-        job.news, job.keep_told = self._note_job, self.worker.keep_told
+        job.news = self._note_job
         if job.taken_up:
             self._queue.appendleft(job)
         else:

@@ -324,6 +324,7 @@ class Worker:
         # A clock that was set back must not give the code more time than it has.
         elapsed = max(self._clock.now() - (job.row.started or 0.0), 0.0) if job.taken_up else 0.0
         full_text = job.full_text = self._kept_outputs.full_text(self._live.id)
+        job.keep_told = self._keep_told
 
         def emit(event: Event) -> None:
             if event.kind == "generation":  # it is not of this execution's output, and does not come again with it
@@ -386,7 +387,7 @@ class Worker:
         found = await self._kernelspecs.of_session(self._live.row.environment, self._live.sandbox.environment_digest)
         return next((each for each in found if each.name == runtime), None)
 
-    async def keep_told(self, job: Job) -> None:
+    async def _keep_told(self, job: Job) -> None:
         """Write down what was told of a job besides what its kernel says; where that fails it is told all the same."""
         under_way = UnderWay(told=job.told)
         try:
