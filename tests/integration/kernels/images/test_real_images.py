@@ -297,7 +297,8 @@ def test_a_person_plots_with_r_in_jupyterlab(with_r: RunningService, environment
     assert "55" in "".join(said)
     assert picture.stat().st_size > 10_000
     with with_r.client() as client:
-        (session,) = [each for each in client.list_sessions().items if each.labels.get("jupyter_kernel") == "ir"]
+        live = [each for each in client.list_sessions().items if each.status == "READY"]
+        (session,) = [each for each in live if each.labels.get("jupyter_kernel") == "ir"]
         assert [each.language for each in client.list_executions(session.id).items] == ["r"]
         client.stop_session(session.id)
 
