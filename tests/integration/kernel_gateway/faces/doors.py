@@ -38,6 +38,7 @@ BODIES: dict[str, Any] = {
     "CommandRequest": {"command": "true"},
     "CompletionRequest": {"code": "1"},
     "InspectionRequest": {"code": "1"},
+    "RowsRequest": {"name": "x"},
     "ReplayRequest": {"session_id": "{session_id}"},
     "CreateEnvironment": {"name": "mine", "image": "absent"},
     "PutAgent": {"environment": "{environment_id}"},

@@ -39,16 +39,17 @@ from kernel_gateway.storage.client_tokens import AnsweredRow
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.datasets import DatasetRow
 from kernel_gateway.storage.environments import Added, EnvironmentRow
-from kernel_gateway.storage.executions import NoteRow, Said, StoredOutcome
+from kernel_gateway.storage.executions import NoteRow, Said, StoredOutcome, UnderWay
 from kernel_gateway.storage.hibernations import HibernationRow
 from kernel_gateway.storage.sessions import Record, SessionRow
+from kernel_gateway.storage.states import checkpoints
 from sandcell.models.datasets import DatasetProfile
 from tests.integration.kernel_gateway.storage.rows import NOW, an_execution, on_database
 from tests.postgresql_server import PostgresqlServer
 
 MODULES = (
     *(access_keys, agent_engine, agents, attach_tokens, audit, audit_chain, cells, client_tokens, datasets),
-    *(environments, executions, hibernations, principals, revisions, sessions, workspace_usage),
+    *(checkpoints, environments, executions, hibernations, principals, revisions, sessions, workspace_usage),
 )
 ANN, BOB = Principal("p", "ann", admin=True), Principal("q", "bob", admin=False)
 ENVIRONMENT = EnvironmentRow(
@@ -61,6 +62,7 @@ PROFILE = DatasetProfile("csv", 1, True, 1, True, "all_rows", 0, [], [])  # type
 DATASET = DatasetRow("d", "w", "data", "a.csv", "0" * 64, 5_000_000_000, PROFILE, NOW, NOW)
 ENGINE = agent_engine.ResourceRow("1", "engine", "p", "project", "here", NOW, content={"a": 1})
 SANDBOX = agent_engine.ResourceRow("2", "sandbox", "p", "project", "here", NOW, engine_id="1", session_id="s")
+CHECKPOINT = checkpoints.CheckpointRow("c", "s", "asked", NOW, 3, 2)
 SNAPSHOT = HibernationRow("h", "s", "begun", NOW, 6_000_000_000, 3, 1.5)
 KEY = ("p", "Start", "token")
 RECORD = AuditRow(NOW, "api", "Start", allowed=False, reason="not_found: é", principal_id="p", number=1, hash="0")
@@ -139,6 +141,7 @@ def sessions_and_what_runs() -> Iterator[Step]:
         yield step(count, msgspec.structs.replace(row, ended=ended, outcome=StoredOutcome("é\0")))
     yield step(executions.add, an_execution("keyed", "key"), begun=2)
     yield step(executions.begin, "add", 3, NOW)
+    yield step(executions.set_under_way, "add", UnderWay())
     said = Said("m", "s", 5)
     done = msgspec.structs.replace(an_execution("add"), status="ok", outcome=StoredOutcome("a"), started=NOW, ended=NOW)
     yield step(executions.finish, msgspec.structs.replace(done, ended_number=1, stream="k", heard=1 << 40, said=said))
@@ -184,6 +187,8 @@ def what_becomes_of_a_session() -> Iterator[Step]:
     yield step(agent_engine.list_of, agent_engine.engines_of("p", "project", "here"), agent_engine.EVERYTHING, 9, None)
     wanted = agent_engine.Wanted(frozenset({"READY"}), frozenset({""}), frozenset({"other"}))
     yield step(agent_engine.list_of, agent_engine.children_of("1", "sandbox"), wanted, 9, None)
+    yield step(agent_engine.set_content, "1", {"a": "é"})
+    yield step(agent_engine.find, "p", "engine", "1")
     yield step(agent_engine.has_children, "1")
     yield step(agent_engine.delete, "1", NOW)
     yield step(hibernations.put, SNAPSHOT)
@@ -193,6 +198,15 @@ def what_becomes_of_a_session() -> Iterator[Step]:
     yield step(hibernations.spend_begun)
     yield from (step(each) for each in (hibernations.list_kept, hibernations.list_spent))
     yield step(hibernations.forget, "h")
+    yield step(checkpoints.begin, CHECKPOINT)
+    yield step(checkpoints.keep, dataclasses.replace(CHECKPOINT, size_bytes=6_000_000_000))
+    yield step(checkpoints.find, "s", "c")
+    yield step(checkpoints.list_of, "s", 9, None)
+    yield from (step(each, of) for each, of in ((checkpoints.list_all_of, "s"), (checkpoints.sum_bytes, "p")))
+    yield step(checkpoints.begin, dataclasses.replace(CHECKPOINT, id="c2"))
+    yield step(checkpoints.spend, "c")
+    yield from (step(each) for each in (checkpoints.spend_unfinished, checkpoints.list_spent))
+    yield from (step(checkpoints.forget, each) for each in ("c", "c2"))
     yield step(sessions.end, "s", reason="stopped", detail="", now=NOW, record=Record())
     yield step(sessions.find, "s", "p")
     yield step(sessions.list_of, "p", 9, None, "TERMINATED", environment="e")
