@@ -149,7 +149,7 @@ class Adoption:
             if row.status == "queued":
                 self._readmit(live, job)
             elif kernel is not None and row.kind == "command" and row.under_way is not None:
-                self._commands.take_up(live, row)
+                self._commands.take_up(live, kernel, row)
             elif kernel is None or row.kind != "code" or not kernel.remembers_runs or row.runtime == "nodejs":
                 await self._record_end(row, live, adopted=adopted)
             else:

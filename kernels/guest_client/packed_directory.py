@@ -21,11 +21,15 @@ MOST_FILES: Final = 2_000
 
 @dataclass(frozen=True)
 class PackedDirectory:
-    """What a directory has, about how many bytes its stream is, and how many at most."""
+    """What a directory has, about how many bytes its stream is, and how many at most.
+
+    One that is `partial` goes without files that are gone or may not be read.
+    """
 
     files: tuple[FileStat, ...]
     size: int
     most_bytes: int
+    partial: bool = False
 
     async def chunks(self, guest: GuestClient) -> AsyncGenerator[bytes]:
         """The stream; raises `SandboxFailed` when it is more than may be, and the guest's errors."""
@@ -33,7 +37,9 @@ class PackedDirectory:
         for file in self.files:
             try:
                 found, content = await guest.open_file(file.path, max_bytes=left, everywhere=True)
-            except GuestRefused:  # it is gone, or may not be read
+            except GuestRefused as error:
+                if not self.partial:
+                    raise SandboxFailed(f"/{file.path} cannot be read: {error}") from error
                 continue
             async with aclosing(content):
                 left -= found.size
@@ -60,7 +66,7 @@ async def list_packed(
         return f"/{directory} holds more than may be kept: {many} files, {size:,} bytes"
     if not all(each.path.startswith(f"{directory}/") for each in files):
         raise SandboxFailed(f"the guest lists what is not in /{directory}")
-    return PackedDirectory(files, size, most_bytes)
+    return PackedDirectory(files, size, most_bytes, partial=below)
 
 
 async def unpack(guest: GuestClient, chunks: AsyncIterator[bytes]) -> None:

@@ -97,7 +97,7 @@ class WorkspaceCopy:
             if self._versions.get(path) == known:
                 continue
             if entry.kind == "directory":
-                place.mkdir(exist_ok=True)
+                await _in_thread(_make_directory, place)
             elif entry.kind == "link":
                 await self._take_link(entry, place)
             elif entry.kind != "file" or not await self._take_file(entry, place):
@@ -105,7 +105,11 @@ class WorkspaceCopy:
             self._versions[path] = known
 
     async def _take_link(self, entry: FileStat, place: Path) -> None:
-        target = (await self._guest.stat_file(entry.path, everywhere=True)).target
+        """It changes meanwhile, or is gone: the next time, perhaps."""
+        try:
+            target = (await self._guest.stat_file(entry.path, everywhere=True)).target
+        except GuestRefused:
+            return
         place.unlink(missing_ok=True)
         if target and "\0" not in target:
             place.symlink_to(target)
@@ -143,6 +147,8 @@ def check(listed: list[FileStat], most_bytes: int) -> dict[str, FileStat]:
     if sum(each.size for each in listed if each.kind == "file") > most_bytes:
         raise SandboxFailed(f"the workspace holds more than {most_bytes:,} bytes")
     for each in listed:
+        if not _is_one_name(each.path):
+            raise SandboxFailed(f"the guest lists what no file system calls a file: {each.path[:200]!a}")
         top, _, path = each.path.partition("/")
         parts = path.split("/")
         if top != _TOP or path in wanted or any(part in ("", ".", "..") or "\0" in part for part in parts):
@@ -152,6 +158,23 @@ def check(listed: list[FileStat], most_bytes: int) -> dict[str, FileStat]:
             raise SandboxFailed(f"the guest lists what is in no directory: {each.path[:200]!a}")
         wanted[path] = each
     return wanted
+
+
+def _is_one_name(path: str) -> bool:
+    """Whether no other text is the same name on a disk, which compares bytes: so no two entries are one."""
+    try:
+        return os.fsdecode(os.fsencode(path)) == path
+    except UnicodeEncodeError:
+        return False
+
+
+def _make_directory(place: Path) -> None:
+    """There already, perhaps; but never through a link, which would lead out of the copy."""
+    try:
+        place.mkdir()
+    except FileExistsError:
+        if _kind(place) != "directory":
+            raise SandboxFailed(f"the copy of the workspace has something else at {place.name!a}") from None
 
 
 def _remove_others(top: Path, wanted: dict[str, FileStat]) -> None:

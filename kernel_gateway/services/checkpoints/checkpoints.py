@@ -43,6 +43,7 @@ from kernel_gateway.services.workspaces.workspace_copies import WorkspaceCopies
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage import executions
 from kernel_gateway.storage.database import Database
+from kernel_gateway.storage.locks import hold
 from kernel_gateway.storage.states import checkpoints
 from kernel_gateway.storage.states.checkpoints import CheckpointRow, Kind, Report
 from kernels.environment import Environment
@@ -173,6 +174,7 @@ class Checkpoints:
         settings, going = self._settings, list[CheckpointRow]()
         if row.kind == "passing":
             return going
+        hold(connection, "checkpoints", live.row.principal_id)
         kept = checkpoints.list_all_of(connection, live.id)
         count, automatic = len(kept) + 1, [each for each in kept if each.kind == "automatic"]
         size = checkpoints.sum_bytes(connection, live.row.principal_id) + row.size_bytes + row.file_bytes
@@ -190,7 +192,7 @@ class Checkpoints:
         most = (live.row.record.keep_variables_mb or environment.keep_variables_mb) * MEGABYTE
         await kernel.residence.awake()
         kept = await live.variables.keep_now(kernel, most)
-        put = await self._snapshots.put(kernel.guest, row.name, most)
+        put = await self._snapshots.put(kernel.guest, row.name, most, home=False)
         await self._copies.bring_up_to_date(live.row.workspace_id)
         files = await self._copy_files(self._mirrors.durable(live.row.workspace_id), row)
         told = [KeptVariable(each.name, each.outcome, each.why or None) for each in kept]

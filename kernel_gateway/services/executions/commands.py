@@ -135,15 +135,15 @@ class Commands:
             live.remember_task(result.id, kernel)
             return command_of(result)
 
-    def take_up(self, live: LiveSession, row: ExecutionRow) -> None:
+    def take_up(self, live: LiveSession, kernel: SandboxedKernel, row: ExecutionRow) -> None:
         """An earlier process began this command, and its guest keeps it: it ends as it would have. Returns at once."""
-        self._background.spawn(self._go_on(live, row), f"command {row.id}")
+        self._background.spawn(self._go_on(live, kernel, row), f"command {row.id}")
 
-    async def _go_on(self, live: LiveSession, row: ExecutionRow) -> None:
+    async def _go_on(self, live: LiveSession, kernel: SandboxedKernel, row: ExecutionRow) -> None:
+        """In the sandbox that was adopted alone: another, which the session may have by now, would begin it anew."""
         gone = asyncio.Event()
         gone.set()  # whoever called that process hears of it no more
         with translated(), live.in_use():
-            kernel = await live.sandbox.ready()
             await self._wait(live, kernel, row, gone, again=True)
 
     async def _wait(

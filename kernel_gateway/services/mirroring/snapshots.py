@@ -25,6 +25,7 @@ DIRECTORY: Final = "home/user/.cache/sandcell/variables"
 """Where `kernels/guest/in_kernel/kept_variables.py` has them, from the sandbox's root."""
 HOME: Final = "home/user"
 """Whose files go with them, but for those in hidden directories: caches, packages, histories."""
+NO_HOME: Final = "they are not kept with it"
 OVERHEAD_BYTES: Final = 16 << 20
 """What the index and the files' heads may take besides the values."""
 PIECE_BYTES: Final = 4 << 20
@@ -49,8 +50,10 @@ class Snapshots:
         self._directory = directory
         self._require_room = require_room
 
-    async def put(self, guest: GuestClient, name: str, most_bytes: int) -> Put:
+    async def put(self, guest: GuestClient, name: str, most_bytes: int, *, home: bool = True) -> Put:
         """Copy what the kernel has written down, and the home directory; the store has them, whole, when this returns.
+
+        Without `home` it is left out: what is laid into a sandbox that goes on must not undo its files there.
 
         Raises SandboxUnavailable, NoSpace, StoreUnavailable, DeadlinePassed.
         """
@@ -59,8 +62,8 @@ class Snapshots:
                 variables = await list_packed(guest, DIRECTORY, most_bytes + OVERHEAD_BYTES)
                 if isinstance(variables, str):
                     raise SandboxFailed(variables)
-                home = await list_packed(guest, HOME, most_bytes, below=True)
-                parts = [variables] if isinstance(home, str) else [variables, home]
+                files = await list_packed(guest, HOME, most_bytes, below=True) if home else NO_HOME
+                parts = [variables] if isinstance(files, str) else [variables, files]
                 self._require_room(sum(part.size for part in parts))
                 file = await asyncio.to_thread(self._open)
                 try:
@@ -73,7 +76,7 @@ class Snapshots:
                     file.close()
                     raise
             await self._mirrors.run(lambda: self._put(name, file, size))
-        return Put(size, home if isinstance(home, str) else None)
+        return Put(size, files if isinstance(files, str) else None)
 
     def _open(self) -> BinaryIO:
         self._directory.mkdir(parents=True, exist_ok=True)

@@ -123,9 +123,15 @@ class Undo:
             yield found[0]
             return
         point = ForkPoint(live.id, cell=steps[-1].id, exact=exact)
-        fork = await self._forks.start(principal, StartSession(from_=point, name="undo"))
+        record = live.row.record
+        start = StartSession(from_=point, name="undo", checkpoint_every=0, keep_variables_mb=record.keep_variables_mb)
+        fork = await self._forks.start(principal, start)
         try:
-            yield await self._checkpoints.take(await self._registry.require(principal, fork.id), "passing")
+            state = await self._checkpoints.take(await self._registry.require(principal, fork.id), "passing")
+            lost = [each.name for each in state.report.variables if each.outcome != "kept"]
+            if exact and lost:
+                raise Conflict(f"variables cannot be kept: {', '.join(lost[:10])}", reason="not_rebuilt", cells=[])
+            yield state
         finally:
             await asyncio.shield(self._sessions.stop(principal, fork.id))
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 import msgspec
-from sqlalchemy import Connection, Row, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, and_, delete, func, insert, or_, select, update
 
 from kernel_gateway.storage.columns import micros, page, seconds, to_json
 from kernel_gateway.storage.tables import checkpoints, sessions
@@ -125,9 +125,13 @@ def list_all_of(connection: Connection, session_id: str) -> list[CheckpointRow]:
 
 
 def list_spent(connection: Connection) -> list[CheckpointRow]:
-    """Those to be removed from the store: they are spent, or their sessions have ended."""
-    query = select(checkpoints).join(sessions)
-    query = query.where(or_(checkpoints.c.state == "spent", sessions.c.status == "TERMINATED")).limit(MOST_SPENT)
+    """Those to be removed from the store: they are spent, or their sessions have ended.
+
+    Not one that is being written: who writes it finds that the session has ended, and spends it.
+    """
+    ended = and_(checkpoints.c.state == "kept", sessions.c.status == "TERMINATED")
+    query = select(checkpoints).join(sessions).where(or_(checkpoints.c.state == "spent", ended))
+    query = query.order_by(checkpoints.c.number).limit(MOST_SPENT)
     return [_read(row) for row in connection.execute(query)]
 
 

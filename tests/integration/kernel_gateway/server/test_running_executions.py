@@ -250,6 +250,7 @@ def test_commands_that_a_caller_waited_for_go_on_over_an_end_of_the_service(
         assert [ran.count(each) for each in ("begun waits", "ended waits", "begun merged", "ended merged")] == [1] * 4
         assert "ended unwanted" not in ran, "its caller had asked that it be stopped then"
         session.works()
+        session.stop()  # the end of the service would keep it
 
 
 def test_events_of_code_that_got_a_blank_kernel_have_the_same_ids(service: RunningService) -> None:

@@ -43,8 +43,10 @@ def test_a_tree_is_taken_as_it_is_listed() -> None:
         [entry("workspace/a", size=11)],
         [entry("workspace/a", size=6), entry("workspace/b", size=6)],
         [entry(f"workspace/{number}", size=0) for number in range(MOST_NAMES)],
+        [entry("workspace/é", "link"), entry("workspace/\udcc3\udca9", "directory"), entry("workspace/\udcc3\udca9/x")],
+        [entry("workspace/\ud800", "directory")],
     ],
-    ids=range(13),
+    ids=range(15),
 )
 def test_what_is_no_tree_of_a_workspace_is_refused(listed: list[FileStat]) -> None:
     with pytest.raises(SandboxFailed):

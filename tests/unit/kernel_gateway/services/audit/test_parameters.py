@@ -39,7 +39,7 @@ def test_bodies_of_files_are_shown_by_length() -> None:
 
 def test_a_fork_names_its_original() -> None:
     kept = select_values(StartSession(from_=ForkPoint("the-original", cell=3)))
-    assert kept["from"] == {"session": "the-original", "cell": 3, "exact": False}
+    assert kept["from"] == {"session": "the-original", "cell": 3, "exact": False, "replay": False}
 
 
 def test_text_under_a_name_that_nobody_knows_is_hidden() -> None:
