@@ -115,15 +115,18 @@ def yards(
     def open_yard(runtime: str, warm: bool) -> Yard:
         name = f"{runtime}-warm" if warm else runtime
         if name not in opened:
-            first_uid = 2_000_000_000 + os.getpid() % 900 * 16 * 65_536 + RUNTIMES.index(runtime) * 8 * 65_536
+            # Pools have three of them, and what an ended session had is free only once it has been removed.
+            ranges = 16 if warm else 8
+            place = os.getpid() % 450 * 2 * ranges + RUNTIMES.index(runtime) * ranges
+            first_uid = 2_000_000_000 + (place + warm * 900 * 8) * 65_536
             service = make_shared_service(
                 None,
                 role.variables,
                 environments_file=warm_file if warm else role.environments_file,
                 runtime=runtime,
                 run_dir=run_dir / name,
-                uid_base=first_uid + warm * 900 * 16 * 65_536,
-                uid_ranges=8,
+                uid_base=first_uid,
+                uid_ranges=ranges,
                 invocations_per_second=1000,
                 memory_guard_percent=0,  # attempts are to reach the limit itself: the guard is a kindness, no boundary
             )
