@@ -327,11 +327,16 @@ def test_what_a_replaced_kernel_said_is_there_for_who_takes_up_the_sandbox_befor
 ) -> None:
     """The process ends when the next kernel is there, and has not written down how the code ended."""
     deaf = "while True:\n  try: time.sleep(100)\n  except KeyboardInterrupt: pass"
+    dies = "while not os.path.exists('/tmp/heard'): time.sleep(0.01)\nos._exit(7)"
 
     async def test(stage: Stage) -> None:
-        code = f"import os, time\nprint('shown', flush=True)\n{deaf if end == 'deadline' else 'os._exit(7)'}"
+        code = f"import os, time\nprint('shown', flush=True)\n{deaf if end == 'deadline' else dies}"
         seconds = 2.0 if end == "deadline" else 120.0
-        told = await stage.run(code, seconds, execution_id="one")
+        running = asyncio.create_task(stage.run(code, seconds, execution_id="one"))
+        # What a process has not sent yet when it ends is lost with it.
+        await eventually(lambda: bool(stage.events))
+        await stage.kernel.guest.run_command("touch /tmp/heard", timeout_seconds=60, output_bytes=100)
+        told = await running
         await eventually(lambda: stage.kernel.generation == 2 and stage.kernel.hub is not None)
         await stage.kernel.aclose()
         stage.kernel = await stage.launcher.adopt(stage.kernel.info, heard={})
