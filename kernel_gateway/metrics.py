@@ -12,6 +12,8 @@ from typing import Final, Literal
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, disable_created_metrics
 
+from kernel_gateway import tracing
+
 Phase = Literal["place", "launch", "claim", "restore", "session"]
 
 REGISTRY: Final = CollectorRegistry()
@@ -86,6 +88,7 @@ def time_phase(phase: Phase) -> Iterator[None]:
 
 def note_phase(phase: Phase, began: float) -> None:
     """A phase that began then, by the monotonic clock, is over."""
+    tracing.note_phase(phase, began)
     _START_SECONDS.labels(phase).observe(time.monotonic() - began)
 
 

@@ -95,9 +95,10 @@ def _require_sinks(settings: Settings) -> None:
             SyslogAddress.of_text(settings.audit_syslog)
     except ValueError as error:
         raise SettingInvalid(f"audit_syslog: {error}") from None
-    url = settings.audit_http_url
-    if url and not re.fullmatch(r"https?://[^\s/?#@]+([/?][^\s#]*)?", url):
-        raise SettingInvalid("audit_http_url must be http://host/path or https://host/path, without a user's name")
+    for name in ("audit_http_url", "otlp_endpoint"):
+        url = getattr(settings, name)
+        if url and not re.fullmatch(r"https?://[^\s/?#@]+([/?][^\s#]*)?", url):
+            raise SettingInvalid(f"{name} must be http://host/path or https://host/path, without a user's name")
 
 
 def _require_modes(text: str) -> None:
@@ -481,6 +482,10 @@ class Settings:
     )
     audit_http_url: str = setting("", "address that the audit records are posted to as JSON lines; empty: none")
     audit_http_token: str = setting("", "bearer token for audit_http_url", secret=True)
+    otlp_endpoint: str = setting(
+        "", "address that traces are sent to by OTLP over HTTP, as http://host:4318/v1/traces; empty: none are made"
+    )
+    otlp_token: str = setting("", "bearer token for otlp_endpoint", secret=True)
 
     start_deadline_seconds: float = setting(60.0, "time a sandbox has to start", low=1, high=600)
     restore_deadline_seconds: float = setting(

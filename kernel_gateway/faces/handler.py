@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import structlog
 from tornado.web import RequestHandler
 
+from kernel_gateway import tracing
 from kernel_gateway.errors import (
     FileChanged,
     GatewayError,
@@ -33,6 +34,8 @@ from kernel_gateway.faces.routing import MOST_METHOD_CHARACTERS
 from kernel_gateway.services.audit.api_call import CLIENT_GONE, REVOKED
 
 if TYPE_CHECKING:
+    from opentelemetry.trace import Span
+
     from kernel_gateway.services.composition import Services
 
 CUT_OFF = "answer_cut_off"
@@ -51,6 +54,7 @@ class FaceHandler(ReceivingHandler):
         super().initialize(services)
         self.failure: ErrorResponse | None = None
         self.cut_off = ""
+        self._span: Span | None = None
 
     def describe_error(self, error: GatewayError) -> ErrorResponse:
         """An error in the words of this face."""
@@ -67,6 +71,10 @@ class FaceHandler(ReceivingHandler):
     def set_default_headers(self) -> None:
         """Called by tornado before anything else is."""
         set_default_headers(self, self.request_id)
+
+    async def prepare(self) -> None:
+        self._span = tracing.begin_request(self.request.headers)
+        await super().prepare()
 
     async def send(self, answer: Answer, status: int) -> None:
         """Answer; `status` is the route's."""
@@ -131,6 +139,7 @@ class FaceHandler(ReceivingHandler):
 
     def audit(self) -> None:
         record = self.record_call()
+        self._end_span(record)
         if record is not None:
             take_record(
                 self.services,
@@ -141,6 +150,16 @@ class FaceHandler(ReceivingHandler):
                 problem=self.find_problem(),
                 seconds=self.request.request_time(),
             )
+
+    def _end_span(self, record: CallRecord | None) -> None:
+        method = str(self.request.method)
+        attributes = {
+            "http.request.method": method,
+            "sandcell.request": self.request_id,
+            "sandcell.session": record.session_id if record else None,
+            "sandcell.principal": (record.principal.name or None) if record else None,
+        }
+        tracing.end_request(self._span, record.event if record else method, self.get_status(), attributes)
 
     def find_problem(self) -> Problem:
         """Code and message of the error that was answered, or of what kept the answer from arriving whole."""

@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator
 import structlog
 import tornado.web
 
+from kernel_gateway import tracing
 from kernel_gateway.errors import StartRefused
 from kernel_gateway.faces import agent_engine, agentcore, console, e2b, jupyter, librechat, mcp, rest
 from kernel_gateway.faces.connections import Server
@@ -47,6 +48,7 @@ async def run(
     changes nothing that the launcher has agreed to.
     """
     stop = _stop_signal()
+    tracing.start(settings)
     store = store_claim.open_claimed(settings)
     looking = await _require_store(settings, store, runtime)
     async with store_claim.held(store), _services(settings, environments, runtime, store) as services:
@@ -60,6 +62,7 @@ async def run(
         welcome.say("draining: running executions may finish, workspaces are flushed")
         server.stop()
     await server.close_all_connections()
+    await asyncio.to_thread(tracing.stop)
     welcome.say("stopped")
 
 

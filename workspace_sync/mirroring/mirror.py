@@ -78,6 +78,9 @@ class Mirror:
     part of the workspace alone.
     """
 
+    on_flushed: Callable[[AsOf | None], None] | None = None
+    """Called after each complete flush with what it is as of; it raises nothing."""
+
     def __init__(
         self,
         directory: str,
@@ -302,6 +305,8 @@ class Mirror:
         if self._failing:
             log.info("workspace_flush_recovered", prefix=self._durable.prefix)
         self._completed, self._report = number, report
+        if self.on_flushed is not None:
+            self.on_flushed(as_of)
         own = report.execution if self._restoration is None else None  # else it may be of an earlier session
         self._durable_as_of, self._told = as_of or own, as_of is not None
         self._last_flush_at = time.time()

@@ -15,7 +15,7 @@ import structlog
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
-from kernel_gateway import metrics
+from kernel_gateway import metrics, tracing
 from kernel_gateway.errors import (
     DatabaseUnavailable,
     InvalidRequest,
@@ -255,6 +255,7 @@ class Commands:
         row = replace(row, outcome=outcome, provenance=provenance, ended=self._clock.now())
         live.notebook_stale = True
         metrics.count_execution(row.kind, row.status, row.queued, row.started, row.ended)
+        tracing.note_execution(tracing.current(), row)
         try:
             await self._store(live, row)
         except (NoSpace, DatabaseUnavailable) as error:

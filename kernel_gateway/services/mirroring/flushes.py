@@ -6,17 +6,25 @@ after that covers it and all before it; the newest number that a complete flush 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from kernel_gateway import tracing
 from kernel_gateway.services.clock import rfc3339_or_none
 from kernel_gateway.storage.executions import ExecutionRow
 from sandcell.models.sync import DurableExecution, ExecutionSync, Restoring, Sync, SyncMode
 from workspace_sync import AsOf, Mirror
 from workspace_sync.errors import MirrorClosed, WorkspaceSyncError
 
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+
+MOST_TRACED = 100
+"""Executions whose traces wait for a flush, the newest ones: a store that is away is not to fill the memory."""
 GONE = "the sandbox was gone before its files were in the store"
 
 
@@ -50,6 +58,7 @@ class Flushes:
         """How long an answer waits."""
         self._number = 0
         self._sync = Sync(mode=mode, durable=durable)
+        self._traced: deque[tuple[int, float, Context]] = deque(maxlen=MOST_TRACED)
 
     def take_up(self, last: tuple[str, int] | None) -> None:
         """Go on counting where the process before a restart ended."""
@@ -64,18 +73,29 @@ class Flushes:
         self._number += 1
         return self._number
 
-    def request(self, ended: ExecutionRow | None = None) -> Ticket | None:
-        """Ask for a flush of what is in the workspace now: `ended` is stored, and it left the last of it."""
+    def request(self, ended: ExecutionRow | None = None, trace: Context | None = None) -> Ticket | None:
+        """Ask for a flush of what is in the workspace now: `ended` is stored, and it left the last of it.
+
+        The flush is noted in its `trace`.
+        """
         number = None if ended is None else ended.ended_number
         if ended is not None and number is not None and (self.last is None or number > self.last.number):
             self.last = AsOf(ended.id, number)
         mirror = self._find_mirror()
+        if trace is not None and number is not None and mirror is not None and ended is not None:
+            self._traced.append((number, ended.ended or 0.0, trace))
+            mirror.on_flushed = self._note_traces
         # Between the end of one sandbox and the start of the next there is no mirror, or one that is closing: its last
         # flush may or may not have this. The answer then says that it is not known to be durable.
         try:
             return None if mirror is None else Ticket(mirror, mirror.request_flush(self.last))
         except MirrorClosed:
             return None
+
+    def _note_traces(self, as_of: AsOf | None) -> None:
+        while self._traced and as_of is not None and self._traced[0][0] <= as_of.number:
+            _number, ended, trace = self._traced.popleft()
+            tracing.note_flush(trace, ended)
 
     async def wait_durable(self, ticket: Ticket | None) -> ExecutionSync:
         """Wait until the flush is complete, or until it takes too long; the result says which, nothing is raised."""

@@ -13,6 +13,7 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
+from kernel_gateway import tracing
 from kernel_gateway.errors import GatewayError
 from kernel_gateway.services.admission.fair_shares import Share
 from kernel_gateway.services.results.displays import targets, update_outcome
@@ -80,6 +81,8 @@ class Job:
         """Memory for its code while it waits."""
         self.full_text: FullText | None = None
         """What keeps its text in full while it runs."""
+        self.trace = tracing.current()
+        """The trace of who submitted it, where traces are kept; once it has ended, of what follows from it."""
         self.begun: int | None = None
         """The generation it is stored as running on, once it is."""
         self._stored: asyncio.Future[bool] = asyncio.get_running_loop().create_future()

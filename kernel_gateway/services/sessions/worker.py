@@ -17,7 +17,7 @@ import structlog
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
-from kernel_gateway import metrics
+from kernel_gateway import metrics, tracing
 from kernel_gateway.errors import DatabaseUnavailable, GatewayError, GenerationMismatch, NoSpace, translate, translated
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock
@@ -95,7 +95,8 @@ class Worker:
                 if await job.is_stored():
                     # What the last one left in the workspace is looked at first: else this one's changes would be its.
                     await self._record.wait_for_looks(self._live.id)
-                    await self._carry_out(job)
+                    with tracing.within(job.trace):
+                        await self._carry_out(job)
                     await self._abort_followers(job)
             except Exception as error:
                 await self._record_internal_error(job, error)
@@ -133,6 +134,7 @@ class Worker:
         with self._record.ending(self._live.id, row.id, look):
             await self._commit(job, row, stored, displays)
         metrics.count_execution(row.kind, row.status, row.queued, row.started, row.ended)
+        job.trace = tracing.note_execution(job.trace, row)
         await self._answer(job, row)
         # Last: a caller who comes back meanwhile finds the job in the session, where it is the running one until then.
         self._finished.keep(job)
@@ -200,7 +202,7 @@ class Worker:
         Nothing else of the queue runs meanwhile.
         """
         flushes = self._live.sandbox.flushes
-        ticket = flushes.request(row)
+        ticket = flushes.request(row, job.trace)
         if row.started is None or row.sync == "async":
             job.end(row, sync_status(row, flushes.sync()))  # nothing has waited since the commit: it costs them no time
             return
