@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import structlog
 from opentelemetry import context as contexts
@@ -25,8 +25,6 @@ from opentelemetry.sdk.trace.sampling import DEFAULT_ON
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from kernel_gateway.storage.executions import ExecutionRow
-
 _VERSION: Final = version("sandcell")
 _NANOSECONDS: Final = 1_000_000_000
 _SEND_SECONDS: Final = 10
@@ -38,6 +36,27 @@ _EVERY: Final = 1_000
 _CLOSE_SECONDS: Final = 5.0
 _FAILED: Final = frozenset({"error", "timeout", "died", "rejected"})
 """Statuses of executions that are not what was asked for; an interrupted one is."""
+
+
+class Ended(Protocol):
+    """An execution or a command that has ended, as it is stored; times are epoch seconds."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def session_id(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def generation(self) -> int: ...
+    @property
+    def queued(self) -> float: ...
+    @property
+    def started(self) -> float | None: ...
+    @property
+    def ended(self) -> float | None: ...
 
 
 class Tracer:
@@ -98,7 +117,7 @@ class Tracer:
             now = time.time_ns()
             self._note(f"start {phase}", parent, now - int((time.monotonic() - began) * _NANOSECONDS), now)
 
-    def note_execution(self, trace: Context | None, row: ExecutionRow) -> Context:
+    def note_execution(self, trace: Context | None, row: Ended) -> Context:
         """One span from its submission to its end, in it one for the queue and one for the kernel or the sandbox."""
         ended = row.ended or time.time()
         span = self._tracer.start_span(
@@ -109,7 +128,7 @@ class Tracer:
                 "sandcell.session": row.session_id,
                 "sandcell.execution": row.id,
                 "sandcell.status": row.status,
-                "sandcell.generation": row.generation or 0,
+                "sandcell.generation": row.generation,
             },
         )
         here = traces.set_span_in_context(span, Context())

@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Span
 
-    from kernel_gateway.open_telemetry import Tracer
+    from kernel_gateway.open_telemetry import Ended, Tracer
     from kernel_gateway.settings import Settings
-    from kernel_gateway.storage.executions import ExecutionRow
 
 _tracer: Tracer | None = None
 
@@ -77,7 +76,7 @@ def note_phase(phase: str, began: float) -> None:
         _tracer.note_phase(phase, began)
 
 
-def note_execution(trace: Context | None, row: ExecutionRow) -> Context | None:
+def note_execution(trace: Context | None, row: Ended) -> Context | None:
     """An execution or a command has ended, and is stored; returns the trace for what follows from it."""
     return None if _tracer is None else _tracer.note_execution(trace, row)
 
