@@ -136,9 +136,9 @@ class Checkpoints:
 
     async def _take(self, live: LiveSession, kind: Kind) -> CheckpointRow:
         environment = await self._environments.of_session(live.row.environment)
-        kernel = await live.sandbox.ready()
-        await kernel.ready()
         with live.at_rest() as require:
+            kernel = await live.sandbox.ready()  # inside: from here on nothing takes it away, no hibernation either
+            await kernel.ready()
             row = CheckpointRow(str(uuid.uuid4()), live.id, kind, self._clock.now(), kernel.generation, live.executions)
             row = await self._database.run(lambda c: self._begin(c, live, row))
             try:

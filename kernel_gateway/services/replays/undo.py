@@ -136,10 +136,10 @@ class Undo:
             await asyncio.shield(self._sessions.stop(principal, fork.id))
 
     async def _go_back(self, principal: Principal, live: LiveSession, state: CheckpointRow, target: _Target) -> None:
-        with translated():
-            kernel = await live.sandbox.ready()
-            await kernel.ready()
         with live.at_rest() as require:
+            with translated():
+                kernel = await live.sandbox.ready()  # inside: from here on nothing takes it away, no hibernation either
+                await kernel.ready()
             if live.executions != target.counted:
                 raise SessionBusy("something has run in the session meanwhile: undo it again", session_id=live.id)
             require()
