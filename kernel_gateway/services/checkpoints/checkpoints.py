@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -237,14 +237,18 @@ class Checkpoints:
         except GatewayError as error:
             log.warning("checkpoint_not_kept", session=live.id, error=error.code, why=error.message)
 
-    async def find_nearest(self, session_id: str, cells: Sequence[str]) -> tuple[CheckpointRow, int] | None:
+    async def find_nearest(
+        self, session_id: str, cells: Sequence[str], stands_after: Callable[[int], bool]
+    ) -> tuple[CheckpointRow, int] | None:
         """The last checkpoint that stands after one of these executions, or before all, and how many of them it has.
 
-        Of several at one place the first: the others may have what came later than the cell.
+        Of several at one place the first: the others may have what came later than the cell. After the last of them
+        it is one whose kernel, by its generation, `stands_after` it: another was blank by then.
         """
         places = {cell: number for number, cell in enumerate(cells, 1)}
         rows = await self._database.run(lambda c: checkpoints.list_all_of(c, session_id))
         found = [(each, 0 if each.execution_id is None else places.get(each.execution_id, -1)) for each in rows]
+        found = [each for each in found if each[1] < len(cells) or stands_after(each[0].generation)]
         return max((each for each in found if each[1] >= 0), key=lambda each: (each[1], -each[0].created), default=None)
 
     async def fill(self, row: CheckpointRow, session_id: str) -> None:

@@ -35,7 +35,7 @@ from kernel_gateway.services.mirroring.pieces import Pieces
 from kernel_gateway.services.records.record import Record
 from kernel_gateway.services.replays.forks import PUT_BACK_SECONDS, Forks
 from kernel_gateway.services.replays.replays import Replays
-from kernel_gateway.services.replays.steps import Step
+from kernel_gateway.services.replays.steps import Step, stands_after
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.sessions.sessions import Sessions
@@ -118,7 +118,8 @@ class Undo:
         self, principal: Principal, live: LiveSession, steps: Sequence[Step], *, exact: bool
     ) -> AsyncIterator[CheckpointRow]:
         """A checkpoint that stands after the last of these cells, which is there meanwhile."""
-        found = await self._checkpoints.find_nearest(live.id, [step.id for step in steps])
+        stands = partial(stands_after, steps=steps, undone=live.row.record.undone)
+        found = await self._checkpoints.find_nearest(live.id, [step.id for step in steps], stands)
         if found is not None and found[1] == len(steps) and not exact:
             yield found[0]
             return

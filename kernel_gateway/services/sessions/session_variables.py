@@ -45,6 +45,8 @@ OUTCOMES: Final = ("lost", "stale", "copied", "restored")
 NAMES_IN_A_NOTE: Final = 10
 SETTLE_SECONDS: Final = 60.0
 """How long code that is to run elsewhere in its kernel waits for what is being kept, which has deadlines of its own."""
+RESTORED: Final = "**Variables restored:**"
+"""How the note begins on a kernel that has them; replays look for it."""
 LOST_SANDBOX: Final = "the sandbox was lost, and with it what was kept of its variables"
 LOST_LATE: Final = "code ran in the next kernel before it could be given what was kept"
 UNREADABLE: Final = "what was kept of them cannot be read"
@@ -325,7 +327,7 @@ def _describe(restored: Restored) -> str:
     by = {outcome: [each for each in restored.variables if each.outcome == outcome] for outcome in OUTCOMES}
     back = len(restored.variables) - len(by["lost"]) + restored.omitted
     since = "" if restored.later is None else f", {restored.later} executions earlier"
-    text = f"**Variables restored:** {back:,}, as they were at {restored.as_of or 'a time not known'}{since}."
+    text = f"{RESTORED} {back:,}, as they were at {restored.as_of or 'a time not known'}{since}."
     for outcome, what in (("lost", "Lost"), ("copied", "No longer the same objects as in other variables")):
         if by[outcome]:
             text += f" {what}: {_list_names(by[outcome])}."
