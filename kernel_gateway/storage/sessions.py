@@ -153,12 +153,14 @@ def add(connection: Connection, row: SessionRow) -> None:
     )
 
 
-def find(connection: Connection, session_id: str, principal_id: str | None = None) -> SessionRow | None:
-    """One session; with a principal only when it is theirs."""
+def find(
+    connection: Connection, session_id: str, principal_id: str | None = None, *, lock: bool = False
+) -> SessionRow | None:
+    """One session; with a principal only when it is theirs. With `lock` it does not end before the transaction does."""
     query = select(sessions).where(sessions.c.id == session_id)
     if principal_id is not None:
         query = query.where(sessions.c.principal_id == principal_id)
-    row = connection.execute(query).first()
+    row = connection.execute(query.with_for_update(of=sessions) if lock else query).first()
     return _read_session(row) if row else None
 
 
