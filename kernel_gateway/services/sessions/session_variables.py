@@ -219,8 +219,6 @@ class SessionVariables:
             await lay()
             self._kept = _Kept(kernel, NO_GENERATION, at, from_elsewhere=True)
             await self._restore(kernel)
-            if not await self._learn(kernel):
-                self._kept = None  # the next kernel is to be blank, as any of this session's
 
     def _make_way(self, kernel: SandboxedKernel) -> None:
         """What is being kept because the session was idle is given up for now: it is no longer."""
@@ -244,13 +242,17 @@ class SessionVariables:
             return
         self._kept = None  # a kernel that dies of them is not given them again
         age = self._age(kept.at, kept.executions)
+        # Where nothing is kept, the kernel after this one is to be blank, too.
+        forget = not await self._learn(kernel) and self._kernel is kernel
+        if kept.at is None and forget:
+            return  # what an earlier process has left there was for a checkpoint
         if kept.kernel is not kernel:
-            if kept.at is not None or await self._learn(kernel):
-                self._tell(Restored(hub.generation, *age, why=LOST_SANDBOX))
+            self._tell(Restored(hub.generation, *age, why=LOST_SANDBOX))
             return
         try:
             # Kernels are counted from 1: what has no such generation is whichever the directory has.
-            found = await kept_variables.restore(hub, expected=kept.generation if kept.generation > 0 else None)
+            expected = kept.generation if kept.generation > 0 else None
+            found = await kept_variables.restore(hub, expected=expected, forget=forget)
         except KernelsError as error:
             why = UNSURE.format(error=error) if isinstance(error, DeadlineExceeded) else str(error)
             self._tell(Restored(hub.generation, *age, why=why))
@@ -263,7 +265,7 @@ class SessionVariables:
         executions = kept.executions if found.executions is None else found.executions
         if kept.from_elsewhere:
             at, executions = kept.at, self._live.executions
-        self._kept = _Kept(kernel, hub.generation, at, executions)
+        self._kept = None if forget else _Kept(kernel, hub.generation, at, executions)
         self._tell(self._report(hub.generation, *self._age(at, executions), found.variables))
 
     def _report(

@@ -110,6 +110,9 @@ def test_a_session_is_as_it_was_after_a_restart_of_the_service(house: House) -> 
             assert (outcomes["array"], outcomes["opened"]) == ("restored", "lost")
             assert await gateway.text(session, HOME) == "('at home', False)"
             await replayed_in_one_kernel(gateway, session)
+            assert (await gateway.run(session, "import os; os._exit(1)")).status == "died"
+            kept = "os.path.exists('/home/user/.cache/sandcell/variables/index.json')"
+            assert await gateway.text(session, f"import os; 'value' in globals(), {kept}") == "(False, False)"
             await gateway.services.sessions.stop(gateway.me, session.id)
 
     asyncio.run(test())
