@@ -243,8 +243,7 @@ class KeptVariables:
     ) -> Row:
         """Give the names of a kernel before, of the `expected` generation if one is said, to this one; tell of each.
 
-        They are those of this `generation` from then on, or with `forget` of none. An interrupt ends it, as its time
-        does.
+        They are of this `generation` from then on, or with `forget` of none. An interrupt ends it, as its time does.
         """
         until, ended = time.monotonic() + seconds, ""
         rows, stamp = self._load()
