@@ -202,8 +202,9 @@ class Adoption:
 def _load(connection: Connection) -> tuple[list[SessionRow], dict[str, HibernationRow]]:
     """The sessions that have not ended, and what the store has of their variables."""
     hibernations.spend_begun(connection)
-    checkpoints.spend_unfinished(connection)
-    return sessions.list_live(connection), hibernations.list_kept(connection)
+    rows = sessions.list_live(connection)
+    checkpoints.spend_unfinished(connection, [each.record.undoing.checkpoint for each in rows if each.record.undoing])
+    return rows, hibernations.list_kept(connection)
 
 
 async def _start_again(live: LiveSession) -> None:

@@ -573,6 +573,7 @@ class Services(Foundation):
         self.background.spawn(self.audit.run(), "audit")
         self.background.spawn(self.ledger.run(), "ledger")
         await self.upkeep.adopt()
+        self.undo.finish()
         self.background.spawn(self.upkeep.run(), "upkeep")
         self.background.spawn(self.idle_memory.run(), "idle memory")
         self.background.spawn(self.hibernation.run(), "hibernation")

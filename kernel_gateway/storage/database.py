@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TypeVar
 
 import structlog
@@ -22,7 +24,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from kernel_gateway import metrics
 from kernel_gateway.errors import DatabaseUnavailable, SettingInvalid, StartRefused
 from kernel_gateway.storage.engines import postgresql, sqlite
-from kernel_gateway.storage.engines.shared_transactions import SharedTransactions
+from kernel_gateway.storage.engines.shared_transactions import GivenUp, SharedTransactions
 from kernel_gateway.storage.migrations import schema
 
 log = structlog.get_logger(__name__)
@@ -61,11 +63,12 @@ class Database:
         """Run a query in one transaction, committed when this returns; on an exception nothing of it stays.
 
         It may be called more than once, before the last time without effect, and share its transaction with others.
+        What has not come to its commit by the deadline, or when the caller is cancelled, is rolled back.
         """
         began = time.monotonic()
         try:
             if self._shared is None:
-                found = await self._in_thread(lambda: self._transaction(query))
+                found = await self._run_apart(query)
             else:
                 found = await self._shared.run(query)
         except TimeoutError:
@@ -106,6 +109,23 @@ class Database:
         with self._kept.begin():
             return query(self._kept)
 
+    async def _run_apart(self, query: Callable[[Connection], T]) -> T:
+        """In a transaction of its own; raises TimeoutError."""
+        caller = _Caller()
+        carry_out = partial(self._transaction, partial(caller.ask, query))
+        work = asyncio.get_running_loop().run_in_executor(self._executor, carry_out)
+        work.add_done_callback(lambda done: done.cancelled() or done.exception())
+        try:
+            await asyncio.wait({work}, timeout=DEADLINE_SECONDS)
+            if not work.done() and not caller.give_up():
+                await asyncio.wait({work}, timeout=DEADLINE_SECONDS)  # its commit is under way
+        except asyncio.CancelledError:
+            caller.give_up()
+            raise
+        if not work.done():
+            raise TimeoutError
+        return work.result()
+
     def _dispose(self) -> None:
         if self._kept is not None:
             self._kept.close()
@@ -115,6 +135,29 @@ class Database:
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await _in_time(asyncio.get_running_loop().run_in_executor(self._executor, work))
+
+
+class _Caller:
+    """Who waits for a transaction, as its thread sees it."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._gave_up = self._commits = False
+
+    def ask(self, query: Callable[[Connection], T], connection: Connection) -> T:
+        """In the thread: what the query gives, unless nobody waits for its commit; then raises GivenUp."""
+        found = query(connection)
+        with self._guard:
+            if self._gave_up:
+                raise GivenUp
+            self._commits = True
+        return found
+
+    def give_up(self) -> bool:
+        """Whether nothing of it stays; else its commit is under way."""
+        with self._guard:
+            self._gave_up = True
+            return not self._commits
 
 
 async def _in_time(answer: Awaitable[T]) -> T:

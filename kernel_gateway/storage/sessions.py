@@ -44,6 +44,15 @@ class Undone(msgspec.Struct, frozen=True):
     generation: int
 
 
+class Undoing(msgspec.Struct, frozen=True):
+    """An undo that has begun: to how it was `after` an execution, by the checkpoint of this id."""
+
+    after: str
+    checkpoint: str
+    executions: int
+    """How many had ended: when it is more by now, only this word of it was not removed."""
+
+
 class Record(msgspec.Struct):
     """What is said of a session besides its row, as it was at its end; of a live one, as it was a while ago.
 
@@ -62,6 +71,7 @@ class Record(msgspec.Struct):
     surroundings: Surroundings | None = None
     forked: Forked | None = None
     undone: tuple[Undone, ...] = ()
+    undoing: Undoing | None = None
     slept_seconds: float = 0.0
     """How long it was hibernated, and by how much the host's clock was set meanwhile (back: less than nothing).
 
@@ -153,12 +163,14 @@ def add(connection: Connection, row: SessionRow) -> None:
     )
 
 
-def find(connection: Connection, session_id: str, principal_id: str | None = None) -> SessionRow | None:
-    """One session; with a principal only when it is theirs."""
+def find(
+    connection: Connection, session_id: str, principal_id: str | None = None, *, lock: bool = False
+) -> SessionRow | None:
+    """One session; with a principal only when it is theirs. With `lock` it does not end before the transaction does."""
     query = select(sessions).where(sessions.c.id == session_id)
     if principal_id is not None:
         query = query.where(sessions.c.principal_id == principal_id)
-    row = connection.execute(query).first()
+    row = connection.execute(query.with_for_update(of=sessions) if lock else query).first()
     return _read_session(row) if row else None
 
 

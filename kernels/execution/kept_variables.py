@@ -106,12 +106,14 @@ async def prepare(hub: Hub) -> None:
     await _ask(hub, content, PREPARE_SECONDS + ANSWER_SECONDS, _Kept)
 
 
-async def restore(hub: Hub, *, expected: int | None = None) -> Restoration:
+async def restore(hub: Hub, *, expected: int | None = None, forget: bool = False) -> Restoration:
     """Have a new kernel take up what one before it wrote down; raises as `keep` does.
 
-    With `expected` only what the kernel of that generation has written or taken up: else nothing is found.
+    With `expected` only what the kernel of that generation has written or taken up: else nothing is found. With
+    `forget` it is not there for another kernel afterwards.
     """
     content = {"do": "restore", "seconds": RESTORE_SECONDS, "expected": expected, "generation": hub.generation}
+    content |= {"forget": forget}
     return await _ask(hub, content, RESTORED_SECONDS, _Restored)
 
 

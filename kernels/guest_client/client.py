@@ -118,16 +118,18 @@ class GuestClient:
             await self._json("POST", "/v1/declared/start", body, deadline_seconds=START_SECONDS)
         )
 
-    async def signal_declared(self, kernel: str, signal: Literal["interrupt", "kill"], why: Why = "request") -> None:
+    async def signal_declared(
+        self, kernel: str, signal: Literal["interrupt", "kill"], why: Why = "request", run: str = ""
+    ) -> None:
         """SIGINT or SIGKILL to that kernel's process group; of the first the guest remembers why, as below."""
-        await self._json("POST", f"/v1/declared/{signal}", {"kernel": kernel, "why": why})
+        await self._json("POST", f"/v1/declared/{signal}", {"kernel": kernel, "why": why, "run": run})
 
-    async def interrupt_by_message(self, kernel: str, why: Why, message: bytes) -> None:
+    async def interrupt_by_message(self, kernel: str, why: Why, run: str, message: bytes) -> None:
         """Hand a kernel's relay a message for its control channel that interrupts what runs.
 
         Refused by a guest that has no such route, or no relay for that kernel.
         """
-        body = {"kernel": kernel, "why": why, "message": b64encode(message).decode()}
+        body = {"kernel": kernel, "why": why, "run": run, "message": b64encode(message).decode()}
         await self._json("POST", "/v1/relay/interrupt", body)
 
     async def put_packages(self, elsewhere: Mapping[str, str]) -> None:
@@ -143,12 +145,12 @@ class GuestClient:
         """Whether commands or tasks run; a guest of an earlier version, which does not say, may have some."""
         return bool((await self._json("GET", "/v1/status", deadline_seconds=PROBE_SECONDS)).get("commands", 1))
 
-    async def interrupt_kernel(self, why: Why = "request") -> None:
-        """Send SIGINT to the kernel and its children.
+    async def interrupt_kernel(self, why: Why = "request", run: str = "") -> None:
+        """Send SIGINT to the kernel and its children; one that is for a `run` does nothing once that has ended.
 
         The guest keeps why, with what the kernel says: a process that takes up the sandbox later reads of it.
         """
-        await self._json("POST", "/v1/kernel/interrupt", {"why": why})
+        await self._json("POST", "/v1/kernel/interrupt", {"why": why, "run": run})
 
     async def guard_memory(self, held_bytes: int, limit_bytes: int, *, seconds: float) -> None:
         """Have what the kernel runs end with `MemoryGuard`; a guest of before that interrupts it.

@@ -40,11 +40,11 @@ class DeclaredKernel(SecondKernel):
     async def kill(self) -> None:
         await self.guest.signal_declared(self.runtime, "kill")
 
-    async def send_interrupt(self, hub: Hub, why: Why = "request") -> None:
+    async def send_interrupt(self, hub: Hub, why: Why = "request", run: str = "") -> None:
         if self._spec.by_message:
-            return await super().send_interrupt(hub, why)
+            return await super().send_interrupt(hub, why, run)
         with contextlib.suppress(KernelsError):
-            await self.guest.signal_declared(self.runtime, "interrupt", why)
+            await self.guest.signal_declared(self.runtime, "interrupt", why, run)
         return None
 
     def name_socket(self, generation: int, number: int) -> str:

@@ -204,8 +204,8 @@ class SecondKernel(ABC):
             timeout_seconds=timeout_seconds,
             interrupt_grace_seconds=self._limits.interrupt_grace_seconds,
             caps=self._limits.caps,
-            interrupt=functools.partial(self.send_interrupt, hub),
-            end=functools.partial(self.send_interrupt, hub, "deadline"),
+            interrupt=functools.partial(self.send_interrupt, hub, run=execution_id),
+            end=functools.partial(self.send_interrupt, hub, "deadline", execution_id),
             emit=emit,
             dialect=self.make_dialect(),
             request=request,
@@ -282,12 +282,12 @@ class SecondKernel(ABC):
         prelude = execution.execute_request(self.prelude, silent=True)
         await hub.request("shell", "execute_request", prelude, deadline_seconds=seconds)
 
-    async def send_interrupt(self, hub: Hub, why: Why = "request") -> None:
-        """Ask the kernel to stop what it runs, by a message; what cannot be said is not."""
+    async def send_interrupt(self, hub: Hub, why: Why = "request", run: str = "") -> None:
+        """Ask the kernel to stop what it runs, or only this run, by a message; what cannot be said is not."""
         ask = functools.partial(hub.request, "control", "interrupt_request", {}, deadline_seconds=_INTERRUPT_SECONDS)
         with contextlib.suppress(KernelsError):
             try:
-                await ask(carry=functools.partial(self.guest.interrupt_by_message, self.runtime, why))
+                await ask(carry=functools.partial(self.guest.interrupt_by_message, self.runtime, why, run))
             except GuestRefused:  # one of an older release
                 await ask()
 

@@ -3,8 +3,9 @@
 The holder writes the object again every `RENEW_SECONDS`. Another service takes the store over once nobody has done so
 for `LEASE_SECONDS`, by the store's own clock. A holder that could not renew for `OWN_SECONDS` (it hung, the store was
 away) looks who holds the store before it writes anything else: whoever was taken over from writes nothing more.
-A claim is a read and then a write. In a local store they are made under a lock; elsewhere a first claim waits and
-reads its mark back, so that of two that claim at once the later writer has the store.
+A claim is a read and then a write. In a local store they are made under a lock. Elsewhere whoever claims what others
+may claim too names itself first, under `in-use-by.json.claims/`, and reads the mark once nobody else is named there: of
+two that claim at once, one at least finds the other's name, or, where that has gone again, the other's mark.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import BinaryIO
 import msgspec
 import structlog
 
-from workspace_sync.errors import ObjectNotFound, StoreUnavailable, StoreUnusable
+from workspace_sync.errors import ObjectNotFound, StoreError, StoreUnavailable, StoreUnusable
 from workspace_sync.store import Ahead, Item, ObjectStore, StoredObject, Written
 from workspace_sync.stores.claim_files import UsedStores
 from workspace_sync.stores.local import LocalStore
@@ -32,8 +33,11 @@ RENEW_SECONDS = 15.0
 OWN_SECONDS = 40.0
 """How long after a renewal began the holder takes the store for its own; less than others wait, by a wide margin."""
 LEASE_SECONDS = 60.0
-SETTLE_SECONDS = 3.0
-"""How long a first claim waits before it reads its mark back."""
+CLAIMS = f"{KEY}.claims/"
+MOST_CLAIMS = 100
+"""Names of those who claim at once that are looked at."""
+TURN_ROUNDS, ROUND_SECONDS = 40, 0.25
+"""How often a claim looks whether it is alone, and how long it waits between: longer than another one has its name."""
 SLOW_SECONDS = 4.0
 """A mark that was read longer ago is not written upon: with the write's own deadline it is there before others may."""
 WAIT_SECONDS = 30.0
@@ -166,19 +170,16 @@ class ClaimedStore:
     def _renew(self) -> None:
         began = _now()
         with self._alone() as locked:
-            found = self._read()
-            if found is None:
-                self._require_new()
-            elif self._is_anothers(found):
-                self._own_until = 0.0
-                raise StoreUnusable(self._explain(found))
-            if _now() - began >= SLOW_SECONDS:
-                raise StoreUnavailable(f"{self.description} answers too slowly: its {KEY} is read again")
-            contested = not (self._held or locked) and self._is_free(found)
-            self._write(self._claim)
-        if not self._held:
+            found = self._look()
+            # A holder whose mark may have expired is one of those that claim: another may be about to take it over.
+            contested = not locked and (began >= self._own_until if self._held else self._is_free(found))
             if contested:
-                self._settle()
+                found, began = self._look_alone()
+            self._require_quick(began)
+            self._write(self._claim)  # when that fails its name stays: the mark may be there a moment later
+            if contested:
+                self._withdraw()
+        if not self._held:
             self._log_takeover(found)
         self._remembered = self._remembered or self._used.add(self.description)
         self._held = True
@@ -194,13 +195,55 @@ class ClaimedStore:
             return True
         return self._age_seconds() >= LEASE_SECONDS / 2
 
-    def _settle(self) -> None:
-        """Of two that claim at once each has read that it may; the one whose mark is there afterwards has the store."""
-        time.sleep(SETTLE_SECONDS)
+    def _look(self) -> Claim | None:
+        """The mark, if this service may write its own in its place; raises what `renew` does."""
         found = self._read()
-        if found != self._claim:
-            other = "another service" if found is None else f"another service, {found.place}"
-            raise StoreUnusable(f"{self.description} is in use by {other}, which has claimed it at the same moment")
+        if found is None:
+            self._require_new()
+        elif self._is_anothers(found):
+            self._own_until = 0.0
+            raise StoreUnusable(self._explain(found))
+        return found
+
+    def _require_quick(self, began: float) -> None:
+        if _now() - began >= SLOW_SECONDS:
+            raise StoreUnavailable(f"{self.description} answers too slowly: its {KEY} is read again")
+
+    def _look_alone(self) -> tuple[Claim | None, float]:
+        """The mark, once no other service is about to write one, and when it was asked for."""
+        try:
+            self._marks.put(self._name, io.BytesIO(b""), 0)
+            self._wait_for_turn()
+            began = _now()
+            found = self._look()
+            self._require_quick(began)
+        except BaseException:
+            with contextlib.suppress(StoreError):
+                self._withdraw()
+            raise
+        return found, began
+
+    @property
+    def _name(self) -> str:
+        """What says that this service claims the store; an earlier process of it is no other."""
+        return CLAIMS + (self._claim.service or self._claim.life)
+
+    def _withdraw(self) -> None:
+        self._marks.delete([self._name])
+
+    def _wait_for_turn(self) -> None:
+        """Of several the first by name waits for the others to withdraw, or for their marks; raises StoreUnusable."""
+        for _ in range(TURN_ROUNDS):
+            named = {each.key: each.modified for each in itertools.islice(self._marks.list(CLAIMS), MOST_CLAIMS)}
+            own = named.pop(self._name, None)
+            others = [key for key, since in named.items() if own is not None and own - since < LEASE_SECONDS]
+            if own is not None and not others:
+                self._marks.delete(named)  # of services that died while they claimed it
+                return
+            if others and min(others) < self._name:
+                break
+            time.sleep(ROUND_SECONDS)
+        raise StoreUnusable(f"{self.description} is being claimed by another service at the same moment: try again")
 
     def _log_takeover(self, found: Claim | None) -> None:
         """From a process that did not release it: it was killed, or it is there and will write nothing more."""

@@ -139,7 +139,8 @@ class LocalStore:
                 names = [item.name for item in listing]
             for name in names:
                 with contextlib.suppress(FileNotFoundError):  # a write that goes on may have ended meanwhile
-                    age = time.time() - os.stat(name, dir_fd=incoming, follow_symlinks=False).st_mtime
+                    # Not by when it was written: the file may be an old one, of which a copy was just begun.
+                    age = time.time() - os.stat(name, dir_fd=incoming, follow_symlinks=False).st_ctime
                     if age > LEFTOVER_SECONDS:
                         os.unlink(name, dir_fd=incoming)
             probe = uuid.uuid4().hex.encode()

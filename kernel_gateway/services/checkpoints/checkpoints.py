@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -41,9 +41,10 @@ from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.workspaces.workspace_copies import WorkspaceCopies
 from kernel_gateway.settings import Settings
-from kernel_gateway.storage import executions
+from kernel_gateway.storage import executions, sessions
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.locks import hold
+from kernel_gateway.storage.sessions import Undoing
 from kernel_gateway.storage.states import checkpoints
 from kernel_gateway.storage.states.checkpoints import CheckpointRow, Kind, Report
 from kernels.environment import Environment
@@ -120,8 +121,11 @@ class Checkpoints:
             raise NotFound("the session has no such checkpoint")
         return row
 
-    async def take(self, live: LiveSession, kind: Kind) -> CheckpointRow:
-        """Keep a session as it is once nothing runs in it; of several at once each has its turn. Raises as `create`."""
+    async def take(self, live: LiveSession, kind: Kind, *, owner: str = "") -> CheckpointRow:
+        """Keep a session as it is once nothing runs in it; of several at once each has its turn. Raises as `create`.
+
+        With an `owner` it is another session's, and stays when this one ends.
+        """
         turn = self._turns.setdefault(live.id, asyncio.Lock())
         try:
             async with asyncio.timeout(TURN_SECONDS):
@@ -130,16 +134,16 @@ class Checkpoints:
             raise DeadlinePassed("other checkpoints of this session take too long") from None
         try:
             with translated():
-                return await self._take(live, kind)
+                return await self._take(live, kind, owner or live.id)
         finally:
             turn.release()
 
-    async def _take(self, live: LiveSession, kind: Kind) -> CheckpointRow:
+    async def _take(self, live: LiveSession, kind: Kind, owner: str) -> CheckpointRow:
         environment = await self._environments.of_session(live.row.environment)
-        kernel = await live.sandbox.ready()
-        await kernel.ready()
         with live.at_rest() as require:
-            row = CheckpointRow(str(uuid.uuid4()), live.id, kind, self._clock.now(), kernel.generation, live.executions)
+            kernel = await live.sandbox.ready()  # inside: from here on nothing takes it away, no hibernation either
+            await kernel.ready()
+            row = CheckpointRow(str(uuid.uuid4()), owner, kind, self._clock.now(), kernel.generation, live.executions)
             row = await self._database.run(lambda c: self._begin(c, live, row))
             try:
                 row = await self._fill(live, kernel, environment, row)
@@ -237,14 +241,18 @@ class Checkpoints:
         except GatewayError as error:
             log.warning("checkpoint_not_kept", session=live.id, error=error.code, why=error.message)
 
-    async def find_nearest(self, session_id: str, cells: Sequence[str]) -> tuple[CheckpointRow, int] | None:
+    async def find_nearest(
+        self, session_id: str, cells: Sequence[str], stands_after: Callable[[int], bool]
+    ) -> tuple[CheckpointRow, int] | None:
         """The last checkpoint that stands after one of these executions, or before all, and how many of them it has.
 
-        Of several at one place the first: the others may have what came later than the cell.
+        Of several at one place the first: the others may have what came later than the cell. After the last of them
+        it is one whose kernel, by its generation, `stands_after` it: another was blank by then.
         """
         places = {cell: number for number, cell in enumerate(cells, 1)}
         rows = await self._database.run(lambda c: checkpoints.list_all_of(c, session_id))
         found = [(each, 0 if each.execution_id is None else places.get(each.execution_id, -1)) for each in rows]
+        found = [each for each in found if each[1] < len(cells) or stands_after(each[0].generation)]
         return max((each for each in found if each[1] >= 0), key=lambda each: (each[1], -each[0].created), default=None)
 
     async def fill(self, row: CheckpointRow, session_id: str) -> None:
@@ -265,12 +273,18 @@ class Checkpoints:
             why = "the kernel was replaced" if restored is None else restored.why
             raise Conflict(f"the variables of the checkpoint cannot be restored: {why}", reason="not_rebuilt", cells=[])
 
-    async def spend_of(self, session_id: str, cells: Sequence[str]) -> None:
-        """All that stand after one of these executions are for nobody any more; raises DatabaseUnavailable."""
-        gone = set(cells)
-        for each in await self._database.run(lambda c: checkpoints.list_all_of(c, session_id)):
-            if each.execution_id in gone:
-                await self.spend(each)
+    async def find_begun(self, undoing: Undoing) -> tuple[CheckpointRow, Principal]:
+        """That of an undo which an earlier process has begun, and whose its session is; raises NotFound."""
+
+        def find(connection: Connection) -> tuple[CheckpointRow, Principal] | None:
+            row = checkpoints.find_kept(connection, undoing.checkpoint)
+            owner = None if row is None else sessions.owner_of(connection, row.session_id)
+            return None if row is None or owner is None else (row, Principal(*owner, admin=False))
+
+        found = await self._database.run(find)
+        if found is None:
+            raise NotFound("its checkpoint is not there any more")
+        return found
 
     async def spend(self, row: CheckpointRow) -> None:
         """Nobody is to have it any more; the next round of removals removes it. Raises DatabaseUnavailable."""

@@ -13,6 +13,7 @@ import dataclasses
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -25,7 +26,7 @@ from kernel_gateway.services.clock import Clock, rfc3339
 from kernel_gateway.services.records.record import Record
 from kernel_gateway.services.replays.course import ReplayRun
 from kernel_gateway.services.replays.replays import Replays
-from kernel_gateway.services.replays.steps import Step, count_generation, last_step
+from kernel_gateway.services.replays.steps import Step, count_generation, last_step, stands_after
 from kernel_gateway.services.replays.verdicts import AS_RECORDED, MOST_TOLD
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
@@ -119,7 +120,8 @@ class Forks:
     async def _begin_earlier(self, fork: _Fork, count: tuple[int, int] | None) -> None:
         """From the nearest checkpoint, or without any with a copy of the files."""
         row, point = fork.row, fork.point
-        found = await self._checkpoints.find_nearest(row.id, [step.id for step in fork.steps])
+        stands = partial(stands_after, steps=fork.steps, undone=row.record.undone)
+        found = await self._checkpoints.find_nearest(row.id, [step.id for step in fork.steps], stands)
         if found is not None and not point.replay:
             self._begin_from(fork, *found)
         self._replays.require_length(len(fork.again))

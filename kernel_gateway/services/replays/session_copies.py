@@ -83,6 +83,11 @@ class SessionCopies:
         Raises NotFound, SessionTerminated, SessionBusy while anything is under way in it, QuotaReached,
         AgentDetached, EnvironmentUnavailable, SandboxUnavailable, StoreUnavailable, NoSpace: then there is no copy.
         """
+        # A caller who goes away stops nothing: the rows of the copy may be there by then.
+        work = self._copy(principal, session_id, wanted)
+        return await self._background.carry_out(work, f"copy of {session_id}")
+
+    async def _copy(self, principal: Principal, session_id: str, wanted: Wanted) -> Session:
         live = await self._registry.require(principal, session_id)
         chosen = await self._agents.choose(principal, live.row.environment, live.row.agent)
         begun = HibernationRow(str(uuid.uuid4()), live.id, "begun", self._clock.now(), executions=live.executions)
@@ -95,8 +100,13 @@ class SessionCopies:
             return await self._add(live, chosen, kept, wanted)
         except BaseException:
             self._hibernation.give_up(begun)
-            self._background.spawn(self._copies.discard(wanted.session_id), f"discard the copy {wanted.session_id}")
+            self._background.spawn(self._discard(wanted.session_id), f"discard the copy {wanted.session_id}")
             raise
+
+    async def _discard(self, session_id: str) -> None:
+        """Remove the files of a copy that there is not."""
+        if await self._database.run(lambda c: sessions.find(c, session_id)) is None:
+            await self._copies.discard(session_id)
 
     async def _take_from_sandbox(
         self, principal: Principal, live: LiveSession, chosen: Chosen, begun: HibernationRow, wanted: Wanted
@@ -150,12 +160,13 @@ class SessionCopies:
         text = f"**This session began as a copy of `{live.id}`**, as it was at {rfc3339(kept.since)}."
 
         def store(connection: Connection) -> None:
+            # First, as its end does: from here on the sweep cannot remove what was begun. It may have done so before.
+            original = sessions.find(connection, live.id, lock=True)
+            if original is None or original.status == "TERMINATED":
+                raise SessionTerminated("the session has ended", session_id=live.id)
             chosen.require(connection)
             if principals.standing(connection, row.principal_id)[0]:  # disabled since this call was let in
                 raise Unauthorized
-            original = sessions.find(connection, live.id)
-            if original is None or original.status == "TERMINATED":  # the sweep may have removed what was begun
-                raise SessionTerminated("the session has ended", session_id=live.id)
             require_hibernated_place(connection, self._settings, row.principal_id, kept.size_bytes)
             sessions.add_workspace(connection, row.id, row.principal_id, now)
             sessions.add(connection, row)

@@ -7,12 +7,14 @@ are known.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, Literal
 
 from kernel_gateway.errors import InvalidRequest
+from kernel_gateway.services.sessions.session_variables import RESTORED
 from kernel_gateway.storage.sessions import Undone
 from kernels.errors import InvalidNotebook
 from kernels.execution.outputs import Output
@@ -37,6 +39,8 @@ class Step:
     own counts. `digests` are of streams that are cut, by their names. `together` are the sources that ran on the same
     kernel, of which this is number `place`. `as_written` is what it showed before the cells `revised_by` updated
     displays of it; None when none did, or when that is not on record. `face` is the protocol it came through.
+    `recorded_generation` is that of the kernel it ran on, `generation` as which that one counts: one that had its
+    state or its variables of one before counts as that. `carried`: it is the first on a kernel that had the variables.
     """
 
     number: int
@@ -49,6 +53,8 @@ class Step:
     runtime: str = "python"
     clear_context: bool = False
     generation: int | None = None
+    recorded_generation: int | None = None
+    carried: bool = False
     exit_code: int | None = None
     started_at: str | None = None
     ended_at: str | None = None
@@ -71,34 +77,73 @@ def steps_of(notebook: NotebookFile, undone: Sequence[Undone] = ()) -> list[Step
     """A step for each code cell, in order; those that were undone are not to be run."""
     cells = notebook.document["cells"]
     steps = [_step(cell, cells[cell.index]["metadata"].get("language")) for cell in notebook.cells]
-    return _put_together(_leave_out(steps, undone))
+    return _put_together(_count(_leave_out(steps, undone), undone, _find_restored(cells)))
 
 
 def _leave_out(steps: list[Step], undone: Sequence[Undone]) -> list[Step]:
-    """Skip what was undone. The kernel that had its state again counts as the one that had it first."""
-    places, shift = {step.id: place for place, step in enumerate(steps)}, 0
+    """Skip what was undone."""
+    places = {step.id: place for place, step in enumerate(steps)}
     for each in undone:
         after, last = places.get(each.after), places.get(each.last)
-        if after is None or last is None:
-            continue
-        since, before = each.generation - shift, steps[after].generation or 0
-        for place, step in enumerate(steps[after + 1 :], after + 1):
-            if place <= last:
-                steps[place] = replace(step, skipped=step.skipped or UNDONE)
-            elif step.generation is not None and step.generation >= since:
-                steps[place] = replace(step, generation=step.generation - since + before)
-        shift += since - before
+        if after is not None and last is not None:
+            for place in range(after + 1, last + 1):
+                steps[place] = replace(steps[place], skipped=steps[place].skipped or UNDONE)
     return steps
+
+
+def _find_restored(cells: Iterable[Mapping[str, Any]]) -> set[int]:
+    """The kernels that had the variables of the one before: the session was woken, or they were kept past a death."""
+    found = set()
+    for cell in cells:
+        about = cell["metadata"].get("sandcell")
+        if isinstance(about, dict) and about.get("kind") == "variables":
+            generation = _whole(about.get("generation"))
+            if generation is not None and str(cell.get("source", "")).startswith(RESTORED):
+                found.add(generation)
+    return found
+
+
+def _count(steps: list[Step], undone: Sequence[Undone], restored: Iterable[int]) -> list[Step]:
+    """The kernel that has a state again counts as the one that had it first, and so one with variables restored."""
+    ran_on = {step.id: step.recorded_generation for step in steps if step.recorded_generation is not None}
+    again = {each.generation: ran_on[each.after] for each in undone if each.after in ran_on and each.last in ran_on}
+    first = min(ran_on.values(), default=0)
+    carried = {each for each in restored if each > first}
+    since, less = list[int](), list[int]()
+
+    def count(generation: int) -> int:
+        place = bisect_right(since, generation)
+        return generation - less[place - 1] if place else generation
+
+    for generation in sorted(again.keys() | carried):
+        less.append(generation - count(again.get(generation, generation - 1)))
+        since.append(generation)
+    counted = list[Step]()
+    for step in steps:
+        kernel = step.recorded_generation
+        if kernel is None:
+            counted.append(step)
+            continue
+        first_on_it = kernel in carried - again.keys() and not step.skipped
+        counted.append(replace(step, generation=count(kernel), carried=first_on_it))
+        carried -= {kernel} if first_on_it else set()
+    return counted
 
 
 def count_generation(generation: int, steps: Sequence[Step], undone: Sequence[Undone]) -> int:
     """As which generation a kernel of the record counts in these steps, of which some were undone."""
-    generations = {step.id: step.generation for step in steps}
-    for each in reversed(undone):
-        before = generations.get(each.after)
-        if each.generation <= generation and before is not None:
-            return generation - each.generation + before
-    return generation
+    counted = {step.id: step.generation for step in steps}
+    ran = [(step.recorded_generation, step.generation) for step in steps]
+    again = [(each.generation, counted.get(each.after)) for each in undone]
+    known = {kernel: count for kernel, count in [*ran, *again] if kernel is not None and count is not None}
+    since = max((each for each in known if each <= generation), default=generation)
+    return known.get(since, since) + generation - since
+
+
+def stands_after(generation: int, steps: Sequence[Step], undone: Sequence[Undone]) -> bool:
+    """Whether the kernel of this generation had, or had again, what the last of these steps left."""
+    last = next((step.generation for step in reversed(steps) if not step.skipped), None)
+    return last is None or count_generation(generation, steps, undone) == last
 
 
 def _put_together(steps: Iterable[Step]) -> list[Step]:
@@ -155,6 +200,7 @@ def _step(cell: CodeCell, written_in: Any) -> Step:
         runtime=runtime,
         clear_context=about.get("clear_context") is True and runtime == PYTHON,
         generation=_whole(about.get("generation")),
+        recorded_generation=_whole(about.get("generation")),
         exit_code=_whole(about.get("exit_code")),
         started_at=started,
         ended_at=_text(about.get("ended_at")),

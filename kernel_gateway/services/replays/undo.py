@@ -3,20 +3,24 @@
 Where a checkpoint stands at that cell its variables and files are taken; else a fork of the session there is built, and
 a checkpoint made of that: what cannot be built again leaves the session as it is. The cells that are undone stay in the
 notebook, which says so, and count for no replay or fork any more.
+
+The session's record says what is about to be done before anything is: an undo that is cut off by the end of the service
+is finished at the next start, before anything else runs.
 """
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import msgspec
+import structlog
+from sqlalchemy import Connection
 
 from kernel_gateway.errors import (
     Conflict,
@@ -35,20 +39,25 @@ from kernel_gateway.services.mirroring.pieces import Pieces
 from kernel_gateway.services.records.record import Record
 from kernel_gateway.services.replays.forks import PUT_BACK_SECONDS, Forks
 from kernel_gateway.services.replays.replays import Replays
-from kernel_gateway.services.replays.steps import Step
+from kernel_gateway.services.replays.steps import Step, last_step, stands_after
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.sessions.sessions import Sessions
 from kernel_gateway.services.workspaces.files import Files
 from kernel_gateway.services.workspaces.workspace_copies import WorkspaceCopies
 from kernel_gateway.storage import sessions as rows
-from kernel_gateway.storage.sessions import Undone
+from kernel_gateway.storage.sessions import Undoing, Undone
+from kernel_gateway.storage.states import checkpoints
 from kernel_gateway.storage.states.checkpoints import CheckpointRow
 from sandcell.models.constraints import MOST_BETWEEN
 from sandcell.models.sessions import ForkPoint, Session, StartSession, UndoRequest
 from workspace_sync import DurableWorkspace
 from workspace_sync.workspaces.file_info import FileInfo
 
+log = structlog.get_logger(__name__)
+FINISH_SECONDS: Final = 600.0
+"""How long it is tried again to finish an undo that was cut off; meanwhile nothing runs in its session."""
+AGAIN_SECONDS: Final = 5.0
 MOST_UNDONE: Final = 1_000
 """How often one session may be taken back."""
 
@@ -107,55 +116,99 @@ class Undo:
         )
         return await self._sessions.get(principal, session_id)
 
+    def finish(self) -> None:
+        """Called once at the start: finish what was cut off. Returns at once; its sessions are at rest until then."""
+        for live in self._registry:
+            undoing = live.row.record.undoing
+            if undoing is not None:
+                self._background.spawn(self._finish(live, undoing), f"undo in {live.id}")
+
+    async def _finish(self, live: LiveSession, undoing: Undoing) -> None:
+        give_up = asyncio.get_running_loop().time() + FINISH_SECONDS
+        with live.at_rest(again=True):
+            while True:
+                try:
+                    if live.executions != undoing.executions:
+                        raise Conflict("code has run since")
+                    state, owner = await self._checkpoints.find_begun(undoing)
+                    steps = await self._replays.list_steps(owner, live.id)
+                    target = _Target(steps[last_step(steps, undoing.after) - 1], steps, live.executions)
+                    await self._restore(owner, live, state, target)
+                    return await self._say(live, state, target)
+                except GatewayError as error:  # the store may be away
+                    if not error.retryable or asyncio.get_running_loop().time() > give_up:
+                        return await self._fail(live, error)
+                    log.warning("undo_not_finished", session=live.id, error=error.code)
+                await asyncio.sleep(AGAIN_SECONDS)
+
     async def _undo(
         self, principal: Principal, live: LiveSession, target: _Target, ran: Sequence[Step], *, exact: bool
     ) -> None:
-        async with self._find_state(principal, live, ran, exact=exact) as state:
+        state = await self._find_state(principal, live, ran, exact=exact)
+        try:
             await self._go_back(principal, live, state, target)
+        finally:
+            if state.kind == "passing" and live.row.record.undoing is None:
+                self._background.spawn(self._checkpoints.spend(state), f"end of checkpoint {state.name}")
 
-    @asynccontextmanager
     async def _find_state(
         self, principal: Principal, live: LiveSession, steps: Sequence[Step], *, exact: bool
-    ) -> AsyncIterator[CheckpointRow]:
-        """A checkpoint that stands after the last of these cells, which is there meanwhile."""
-        found = await self._checkpoints.find_nearest(live.id, [step.id for step in steps])
+    ) -> CheckpointRow:
+        """A checkpoint that stands after the last of these cells."""
+        stands = partial(stands_after, steps=steps, undone=live.row.record.undone)
+        found = await self._checkpoints.find_nearest(live.id, [step.id for step in steps], stands)
         if found is not None and found[1] == len(steps) and not exact:
-            yield found[0]
-            return
+            return found[0]
         point = ForkPoint(live.id, cell=steps[-1].id, exact=exact)
         record = live.row.record
         start = StartSession(from_=point, name="undo", checkpoint_every=0, keep_variables_mb=record.keep_variables_mb)
         fork = await self._forks.start(principal, start)
         try:
-            state = await self._checkpoints.take(await self._registry.require(principal, fork.id), "passing")
-            lost = [each.name for each in state.report.variables if each.outcome != "kept"]
-            if exact and lost:
-                raise Conflict(f"variables cannot be kept: {', '.join(lost[:10])}", reason="not_rebuilt", cells=[])
-            yield state
+            forked = await self._registry.require(principal, fork.id)
+            state = await self._checkpoints.take(forked, "passing", owner=live.id)
         finally:
             await asyncio.shield(self._sessions.stop(principal, fork.id))
+        lost = [each.name for each in state.report.variables if each.outcome != "kept"]
+        if exact and lost:
+            await self._checkpoints.spend(state)
+            raise Conflict(f"variables cannot be kept: {', '.join(lost[:10])}", reason="not_rebuilt", cells=[])
+        return state
 
     async def _go_back(self, principal: Principal, live: LiveSession, state: CheckpointRow, target: _Target) -> None:
-        with translated():
-            kernel = await live.sandbox.ready()
-            await kernel.ready()
         with live.at_rest() as require:
+            with translated():
+                kernel = await live.sandbox.ready()  # inside: from here on nothing takes it away, no hibernation either
+                await kernel.ready()
             if live.executions != target.counted:
                 raise SessionBusy("something has run in the session meanwhile: undo it again", session_id=live.id)
             require()
+            before = live.row
             text = f"**Undo**, back to how it was after cell {target.step.number}, has begun."
-            await self._record.note(live, "undo", text)
             try:
-                await self._put_files_back(principal, live, state, target.find_pause())
-                with translated():
-                    await kernel.restart()
-                await self._checkpoints.give(state, live)
-            except GatewayError as error:
-                text = f"**Undo failed:** {error.message}. Files and variables may be of either state."
-                await self._record.note(live, "undo", text)
+                await self._note(live, "undo", text, undoing=Undoing(target.step.id, state.id, live.executions))
+            except BaseException:
+                live.row = before
                 raise
-            await self._say(live, target)
-        await self._checkpoints.spend_of(live.id, [step.id for step in target.later])
+            try:
+                await self._restore(principal, live, state, target)
+            except GatewayError as error:
+                await self._fail(live, error)
+                raise
+            await self._say(live, state, target)
+
+    async def _restore(self, principal: Principal, live: LiveSession, state: CheckpointRow, target: _Target) -> None:
+        """All that an undo does; what was done of it before is done once more."""
+        with translated():
+            kernel = await live.sandbox.ready()
+            await kernel.ready()
+        await self._put_files_back(principal, live, state, target.find_pause())
+        with translated():
+            await kernel.restart()
+        await self._checkpoints.give(state, live)
+
+    async def _fail(self, live: LiveSession, error: GatewayError) -> None:
+        text = f"**Undo failed:** {error.message}. Files and variables may be of either state."
+        await self._note(live, "undo", text, undoing=None)
 
     async def _put_files_back(
         self, principal: Principal, live: LiveSession, state: CheckpointRow, pause: tuple[float, float]
@@ -191,18 +244,35 @@ class Undo:
         finally:
             await pieces.aclose()
 
-    async def _say(self, live: LiveSession, target: _Target) -> None:
-        """Keep it with the session, and make it a note of the notebook, in one transaction."""
+    async def _say(self, live: LiveSession, state: CheckpointRow, target: _Target) -> None:
+        """From here on those cells do not count, and no checkpoint that stands after one of them."""
         await asyncio.sleep(0)  # the note on the variables has what was known of the session before: it goes first
-        record = live.row.record
         undone = Undone(target.step.id, target.later[-1].id, live.sandbox.generation)
-        record = msgspec.structs.replace(record, undone=(*record.undone, undone))
-        live.row = dataclasses.replace(live.row, record=record)
         gone = [step.number for step in target.later if not step.skipped]
         cells = f"cell {gone[0]}" if len(gone) == 1 else f"{len(gone):,} cells, {gone[0]} to {gone[-1]}"
         text = f"**Undone:** {cells}. The session is as it was after cell {target.step.number}."
+
+        def spend(connection: Connection) -> None:
+            checkpoints.spend_after(connection, live.id, {step.id for step in target.later})
+            if state.kind == "passing":
+                checkpoints.spend(connection, state.id)
+
+        undone_now = (*live.row.record.undone, undone)
+        await self._note(live, "undone", text, spend, undone=undone_now, undoing=None)
+
+    async def _note(
+        self, live: LiveSession, kind: str, text: str, store: Callable[[Connection], None] | None = None, **changed: Any
+    ) -> None:
+        """Keep what has changed with the session, and make it a note of the notebook, in one transaction."""
+        live.row = dataclasses.replace(live.row, record=msgspec.structs.replace(live.row.record, **changed))
         record = live.build_record()
-        await self._record.note(live, "undone", text, lambda c: rows.set_record(c, live.id, record))
+
+        def keep(connection: Connection) -> None:
+            rows.set_record(connection, live.id, record)
+            if store is not None:
+                store(connection)
+
+        await self._record.note(live, kind, text, keep)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,9 @@ from sandcell.models.replays import CellReplay, Replay
 AS_RECORDED: Final = frozenset({"same", "new", "not_run"})
 """Verdicts that do not say that something came out otherwise."""
 MOST_TOLD: Final = 50
+CARRIED: Final = (
+    "in the record it ran on a new kernel, which had the variables of the one before: here the same one goes on"
+)
 MARKER_BYTES: Final = 64
 """More than the line takes that stands where text was cut."""
 
@@ -109,6 +112,8 @@ def _cell(step: Step, found: CellVerdict, ran: CellOutcome) -> CellReplay:
     why = found.why
     if ran.why and found.verdict is not Verdict.SAME:
         why = f"{why}; {ran.why}" if why else ran.why
+    if step.carried:
+        why = f"{why}; {CARRIED}" if why else CARRIED
     return CellReplay(
         number=step.number,
         id=step.id,

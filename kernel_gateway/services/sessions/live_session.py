@@ -83,10 +83,10 @@ class LiveSession:
     expiry_moved = False
     """Whether the host's clock was set, and the database does not have its expiry as it is since."""
 
+    _resting: bool
+    """Whether nothing of the queue is to begin for now; from the start of the service on until an undo is finished."""
     _uses = 0
     """How often something but an execution has begun in it."""
-    _resting = False
-    """Whether nothing of the queue is to begin for now."""
 
     def __init__(self, row: SessionRow, clock: Clock) -> None:
         self.row = row
@@ -96,6 +96,7 @@ class LiveSession:
         self.late: LateOutputs
         self.memory: SessionMemory
         self.variables: SessionVariables
+        self._resting = row.record.undoing is not None
         self.stored = True
         """Whether the database has its row: not yet while its start waits for memory."""
         self.ending: Ending | None = None
@@ -221,13 +222,14 @@ class LiveSession:
             self.touch()
 
     @contextlib.contextmanager
-    def at_rest(self) -> Iterator[Callable[[], None]]:
+    def at_rest(self, *, again: bool = False) -> Iterator[Callable[[], None]]:
         """Meanwhile nothing of the queue begins; raises SessionBusy when something runs in it.
 
-        What is given raises SessionBusy as well, once a command or a change of a file has begun.
+        What is given raises SessionBusy as well, once a command or a change of a file has begun. With `again` the
+        session has been at rest since the start of the service.
         """
         self.require_live()
-        if self.running is not None or self._in_use > 0 or self._resting:
+        if not again and (self.running is not None or self._in_use > 0 or self._resting):
             raise SessionBusy("something runs in the session: wait for it", session_id=self.id)
         uses = self._uses
 

@@ -45,6 +45,8 @@ OUTCOMES: Final = ("lost", "stale", "copied", "restored")
 NAMES_IN_A_NOTE: Final = 10
 SETTLE_SECONDS: Final = 60.0
 """How long code that is to run elsewhere in its kernel waits for what is being kept, which has deadlines of its own."""
+RESTORED: Final = "**Variables restored:**"
+"""How the note begins on a kernel that has them; replays look for it."""
 LOST_SANDBOX: Final = "the sandbox was lost, and with it what was kept of its variables"
 LOST_LATE: Final = "code ran in the next kernel before it could be given what was kept"
 UNREADABLE: Final = "what was kept of them cannot be read"
@@ -217,8 +219,6 @@ class SessionVariables:
             await lay()
             self._kept = _Kept(kernel, NO_GENERATION, at, from_elsewhere=True)
             await self._restore(kernel)
-            if not await self._learn(kernel):
-                self._kept = None  # the next kernel is to be blank, as any of this session's
 
     def _make_way(self, kernel: SandboxedKernel) -> None:
         """What is being kept because the session was idle is given up for now: it is no longer."""
@@ -242,13 +242,17 @@ class SessionVariables:
             return
         self._kept = None  # a kernel that dies of them is not given them again
         age = self._age(kept.at, kept.executions)
+        # Where nothing is kept, the kernel after this one is to be blank, too.
+        forget = not await self._learn(kernel) and self._kernel is kernel
+        if kept.at is None and forget:
+            return  # what an earlier process has left there was for a checkpoint
         if kept.kernel is not kernel:
-            if kept.at is not None or await self._learn(kernel):
-                self._tell(Restored(hub.generation, *age, why=LOST_SANDBOX))
+            self._tell(Restored(hub.generation, *age, why=LOST_SANDBOX))
             return
         try:
             # Kernels are counted from 1: what has no such generation is whichever the directory has.
-            found = await kept_variables.restore(hub, expected=kept.generation if kept.generation > 0 else None)
+            expected = kept.generation if kept.generation > 0 else None
+            found = await kept_variables.restore(hub, expected=expected, forget=forget)
         except KernelsError as error:
             why = UNSURE.format(error=error) if isinstance(error, DeadlineExceeded) else str(error)
             self._tell(Restored(hub.generation, *age, why=why))
@@ -261,7 +265,7 @@ class SessionVariables:
         executions = kept.executions if found.executions is None else found.executions
         if kept.from_elsewhere:
             at, executions = kept.at, self._live.executions
-        self._kept = _Kept(kernel, hub.generation, at, executions)
+        self._kept = None if forget else _Kept(kernel, hub.generation, at, executions)
         self._tell(self._report(hub.generation, *self._age(at, executions), found.variables))
 
     def _report(
@@ -325,7 +329,7 @@ def _describe(restored: Restored) -> str:
     by = {outcome: [each for each in restored.variables if each.outcome == outcome] for outcome in OUTCOMES}
     back = len(restored.variables) - len(by["lost"]) + restored.omitted
     since = "" if restored.later is None else f", {restored.later} executions earlier"
-    text = f"**Variables restored:** {back:,}, as they were at {restored.as_of or 'a time not known'}{since}."
+    text = f"{RESTORED} {back:,}, as they were at {restored.as_of or 'a time not known'}{since}."
     for outcome, what in (("lost", "Lost"), ("copied", "No longer the same objects as in other variables")):
         if by[outcome]:
             text += f" {what}: {_list_names(by[outcome])}."

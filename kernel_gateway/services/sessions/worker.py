@@ -328,9 +328,11 @@ class Worker:
         full_text = job.full_text = self._kept_outputs.full_text(self._live.id)
         job.keep_told = self._keep_told
 
+        telling: set[asyncio.Task[None]] = set()
+
         def emit(event: Event) -> None:
             if event.kind == "generation":  # it is not of this execution's output, and does not come again with it
-                self._background.spawn(job.tell(event.kind, event.data), f"event of {job.row.id}")
+                telling.add(self._background.spawn(job.tell(event.kind, event.data), f"event of {job.row.id}"))
             elif full_text.take(event) and event.kind not in {"started", "ended"}:
                 job.log.append(event.kind, event.data)
 
@@ -349,6 +351,8 @@ class Worker:
             # After the answer and in a task: what is left of the sandbox is flushed first, and that may take long.
             self._background.spawn(self._live.sandbox.lose(kernel, death), f"lose {self._live.id}")
             return
+        if telling:  # else they might come after the end; each has deadlines of its own
+            await asyncio.wait(telling)
         await self._conclude(job, kernel, outcome)
 
     async def _conclude(self, job: Job, kernel: SandboxedKernel, outcome: Outcome) -> None:

@@ -3,7 +3,8 @@
 A commit, and the way to a thread and back, cost as much as the statements of a short query. So the thread takes all
 that wait, in the order in which they were asked, and no answer goes out before their one commit. When anything in such
 a group fails, all of it is rolled back and each query has a transaction of its own: so none is harmed by another, and a
-query may be called twice, the first time without effect.
+query may be called twice, the first time without effect. Nothing is committed of a query that somebody has given up by
+then: who was told that it failed may rely on that, unless its commit itself takes as long as all of it may.
 """
 
 from __future__ import annotations
@@ -23,6 +24,11 @@ T = TypeVar("T")
 MOST_AT_ONCE: Final = 16
 """Queries in one transaction: a short one waits for those behind it."""
 
+
+class GivenUp(Exception):
+    """Nobody waits for a query any more, and its commit was about to begin."""
+
+
 Query = Callable[[Connection], Any]
 Ended = tuple["_Asked", Any, BaseException | None]
 
@@ -40,7 +46,10 @@ class SharedTransactions:
         self._executor = executor
         self._carry_out = carry_out
         self._deadline_seconds = deadline_seconds
-        self._deadlines: deque[tuple[float, asyncio.Future[Any]]] = deque()
+        self._deadlines: deque[tuple[float, asyncio.Future[Any], bool]] = deque()
+        """When each is late; and whether it had more time already, as its commit was under way."""
+        self._committing: set[asyncio.Future[Any]] = set()
+        """Those that may be committed, and have not been answered."""
         self._timer: asyncio.TimerHandle | None = None
         self._waiting: deque[_Asked] = deque()
         self._guard = threading.Lock()
@@ -63,17 +72,20 @@ class SharedTransactions:
         deadlines = self._deadlines
         while deadlines and deadlines[0][1].done():
             deadlines.popleft()
-        deadlines.append((loop.time() + self._deadline_seconds, answer))
+        deadlines.append((loop.time() + self._deadline_seconds, answer, False))
         if self._timer is None:
             self._timer = loop.call_at(deadlines[0][0], self._end_late, loop)
 
     def _end_late(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer = None
         deadlines = self._deadlines
-        while deadlines and (deadlines[0][1].done() or deadlines[0][0] <= loop.time()):
-            answer = deadlines.popleft()[1]
-            if not answer.done():
-                answer.set_exception(TimeoutError())
+        with self._guard:
+            while deadlines and (deadlines[0][1].done() or deadlines[0][0] <= loop.time()):
+                _, answer, again = deadlines.popleft()
+                if answer in self._committing and not again:
+                    deadlines.append((loop.time() + self._deadline_seconds, answer, True))
+                elif not answer.done():
+                    answer.set_exception(TimeoutError())
         if deadlines:
             self._timer = loop.call_at(deadlines[0][0], self._end_late, loop)
 
@@ -97,13 +109,13 @@ class SharedTransactions:
             # Who gave up before its turn is spared.
             for ended in self._run_group([each for each in group if not each.answer.done()]):
                 with contextlib.suppress(RuntimeError):  # the loop is closed, and with it all who waited
-                    loop.call_soon_threadsafe(_answer, ended)
+                    loop.call_soon_threadsafe(self._answer, ended)
 
     def _run_group(self, group: Sequence[_Asked]) -> Iterator[Sequence[Ended]]:
         """What is committed, as soon as it is: a caller must not pass its deadline while others have their turn."""
         if len(group) > 1:
             with contextlib.suppress(BaseException):  # raised below, to the one whose it is
-                values = self._carry_out(lambda connection: [each.query(connection) for each in group])
+                values = self._commit(group)
                 yield [(each, value, None) for each, value in zip(group, values, strict=True)]
                 return
         for each in group:
@@ -113,17 +125,37 @@ class SharedTransactions:
 
     def _run_alone(self, asked: _Asked) -> Ended:
         try:
-            return asked, self._carry_out(asked.query), None
+            return asked, self._commit([asked])[0], None
         except BaseException as error:
             return asked, None, error
 
+    def _commit(self, group: Sequence[_Asked]) -> list[Any]:
+        """What the queries give, in one transaction; raises what one of them does, and GivenUp."""
+        answers = {each.answer for each in group}
 
-def _answer(ended: Sequence[Ended]) -> None:
-    """On the loop: wake those who still wait."""
-    for asked, value, error in ended:
-        if asked.answer.done():
-            continue
-        if error is None:
-            asked.answer.set_result(value)
-        else:
-            asked.answer.set_exception(error)
+        def ask(connection: Connection) -> list[Any]:
+            values = [each.query(connection) for each in group]
+            with self._guard:
+                if any(answer.done() for answer in answers):
+                    raise GivenUp
+                self._committing |= answers
+            return values
+
+        try:
+            return list(self._carry_out(ask))
+        except BaseException:
+            with self._guard:
+                self._committing -= answers
+            raise
+
+    def _answer(self, ended: Sequence[Ended]) -> None:
+        """On the loop: wake those who still wait."""
+        with self._guard:
+            self._committing.difference_update(asked.answer for asked, _, _ in ended)
+        for asked, value, error in ended:
+            if asked.answer.done():
+                continue
+            if error is None:
+                asked.answer.set_result(value)
+            else:
+                asked.answer.set_exception(error)

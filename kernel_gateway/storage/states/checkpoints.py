@@ -6,6 +6,7 @@ between, nothing stays in the store that no row knows of.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -94,10 +95,28 @@ def spend(connection: Connection, checkpoint_id: str) -> None:
     connection.execute(update(checkpoints).where(checkpoints.c.id == checkpoint_id).values(state="spent"))
 
 
-def spend_unfinished(connection: Connection) -> None:
-    """Called at the start of a service: what an earlier process had begun, or was about to use, is of no use."""
-    which = or_(checkpoints.c.state == "begun", checkpoints.c.kind == "passing")
+def spend_unfinished(connection: Connection, wanted: Collection[str]) -> None:
+    """Called at the start of a service: what an earlier process had begun, or was about to use, is of no use.
+
+    Those that are `wanted` by their ids are: what they are for has begun.
+    """
+    used_once = and_(checkpoints.c.kind == "passing", checkpoints.c.id.not_in(wanted))
+    which = or_(checkpoints.c.state == "begun", used_once)
     connection.execute(update(checkpoints).where(which).values(state="spent"))
+
+
+def spend_after(connection: Connection, session_id: str, cells: Collection[str]) -> None:
+    """All of a session that stand after one of these executions are for nobody any more."""
+    for each in list_all_of(connection, session_id):
+        if each.execution_id in cells:
+            spend(connection, each.id)
+
+
+def find_kept(connection: Connection, checkpoint_id: str) -> CheckpointRow | None:
+    """One of a session that has not ended, of any kind."""
+    query = select(checkpoints).join(sessions).where(checkpoints.c.id == checkpoint_id, checkpoints.c.state == "kept")
+    row = connection.execute(query.where(sessions.c.status != "TERMINATED")).first()
+    return _read(row) if row else None
 
 
 def forget(connection: Connection, checkpoint_id: str) -> None:

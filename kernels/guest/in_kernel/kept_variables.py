@@ -232,10 +232,18 @@ class KeptVariables:
                     importlib.import_module(row["module"])
         return {"status": "ok"}
 
-    def restore(self, names: dict[str, Any], seconds: float, expected: int | None, generation: int | None) -> Row:
+    def restore(
+        self,
+        names: dict[str, Any],
+        seconds: float,
+        expected: int | None,
+        generation: int | None,
+        *,
+        forget: bool = False,
+    ) -> Row:
         """Give the names of a kernel before, of the `expected` generation if one is said, to this one; tell of each.
 
-        They are those of this `generation` from then on. An interrupt ends it, as its time does.
+        They are of this `generation` from then on, or with `forget` of none. An interrupt ends it, as its time does.
         """
         until, ended = time.monotonic() + seconds, ""
         rows, stamp = self._load()
@@ -260,8 +268,18 @@ class KeptVariables:
         if generation is not None:
             with suppress(OSError):  # the disk is full: the next that is kept says so
                 self._commit(self._rows, {**stamp, "generation": generation})
+        if forget:
+            self._forget()
         count = [stamp.get(key) for key in ("at", "executions")]
         return {"status": "ok", "found": True, "at": count[0], "executions": count[1], "variables": _cut(said)}
+
+    def _forget(self) -> None:
+        """Nothing is kept any more: no kernel after this one is to have it."""
+        self._rows = None
+        for each in (STAMP, INDEX):  # without its stamp nothing is found
+            with suppress(OSError):
+                os.unlink(os.path.join(self._directory, each))
+        self._clean({})
 
     def _take_up(self, name: str, row: Row, names: dict[str, Any], stamp: Row, ended: str) -> Row:
         if _has_no_value(row):

@@ -246,7 +246,8 @@ class Kernel(IPythonKernel):
             self._kept = self._kept or load("kept_variables").KeptVariables(load("kept_values"))
             if asked["do"] == "restore":
                 whose = asked.get("expected"), asked.get("generation")
-                content = self._kept.restore(shell.user_ns, asked.get("seconds", RESTORE_SECONDS), *whose)
+                seconds, forget = asked.get("seconds", RESTORE_SECONDS), asked.get("forget", False)
+                content = self._kept.restore(shell.user_ns, seconds, *whose, forget=forget)
             elif asked["do"] == "prepare":
                 content = self._kept.prepare(asked["seconds"])
             elif self._contexts is not None and not self._contexts.is_default:

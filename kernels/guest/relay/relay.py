@@ -102,17 +102,22 @@ class Relay:
                 )
         self._channels.send(channel, data)
 
-    def note_interrupt(self, why: str) -> None:
-        """The gateway is about to interrupt the kernel: that it did, and why, is kept with what the kernel says."""
-        for run in self.runs.of(self.source.name, self.source.generation):
+    def note_interrupt(self, why: str, run_id: str = "") -> bool:
+        """The gateway is about to interrupt the kernel: that it did, and why, is kept with what the kernel says.
+
+        False, and nothing is to be interrupted, where that was for a run which has ended: another one may run by now.
+        """
+        runs = [each for each in self.runs.of(self.source.name, self.source.generation) if run_id in ("", each.id)]
+        for run in runs:
             if why not in run.noted:
                 run.noted.add(why)
                 self._say({"deadline": run.id, "stage": "interrupt"} if why == "deadline" else {"interrupted": run.id})
+        return bool(runs) or not run_id
 
-    def interrupt(self, why: str, message: bytes) -> None:
+    def interrupt(self, why: str, message: bytes, run_id: str = "") -> None:
         """Interrupt a kernel that takes a message for that, past all requests that wait for it on other channels."""
-        self.note_interrupt(why)
-        self._channels.send(_CONTROL, message)
+        if self.note_interrupt(why, run_id):
+            self._channels.send(_CONTROL, message)
 
     def is_full(self, channel: int) -> bool:
         """Whether the kernel is so far behind with its requests that the gateway has to wait."""

@@ -75,18 +75,20 @@ class Control:
     def _find_kernel(self, name: str) -> Kernel | None:
         return {"python": self.kernel, "deno": self.deno, **self.declared}.get(name)
 
-    def note_interrupt(self, name: str, why: str) -> None:
-        """Before a kernel is interrupted: who comes for what it says next reads of it, and why it was."""
-        relay = None if self._relays is None else self._relays.find(name)
-        if relay is not None:
-            relay.note_interrupt(why)
+    def note_interrupt(self, name: str, why: str, run_id: str) -> bool:
+        """Before a kernel is interrupted: who comes for what it says next reads of it, and why it was.
 
-    def interrupt_by_message(self, name: str, why: str, message: bytes) -> None:
+        False where it is not to be: it was for a run that has ended.
+        """
+        relay = None if self._relays is None else self._relays.find(name)
+        return relay is None or relay.note_interrupt(why, run_id)
+
+    def interrupt_by_message(self, name: str, why: str, run_id: str, message: bytes) -> None:
         """The same of a kernel that is interrupted by a message, which it is sent."""
         relay = None if self._relays is None else self._relays.find(name)
         if relay is None:
             raise Refusal(409, "no_kernel", "no gateway has come for such a kernel")
-        relay.interrupt(why, message)
+        relay.interrupt(why, message, run_id)
 
     def story(self) -> list[Event]:
         """What a new follower must know of the kernels."""
@@ -157,11 +159,11 @@ class Control:
         """As for JavaScript's."""
         await _kill(self._running(name))
 
-    def interrupt_declared(self, name: str, why: str) -> None:
+    def interrupt_declared(self, name: str, why: str, run_id: str) -> None:
         """SIGINT to it and what it started."""
         kernel = self._running(name)
-        self.note_interrupt(name, why)
-        kernel.interrupt()
+        if self.note_interrupt(name, why, run_id):
+            kernel.interrupt()
 
     def _running(self, name: str) -> DeclaredKernel:
         found = self.declared.get(name)

@@ -55,7 +55,7 @@ class DenoHandler(Handler):
 
 
 class DeclaredHandler(Handler):
-    """POST /v1/declared/start {kernel, command, variables, by_message}, .../interrupt {kernel, why}, .../kill."""
+    """POST /v1/declared/start {kernel, command, variables, by_message}, .../interrupt {kernel, why, run}, .../kill."""
 
     async def post(self, action: str) -> None:
         name, answer = self.field("kernel", str), {}
@@ -68,12 +68,12 @@ class DeclaredHandler(Handler):
         elif action == "kill":
             await self.control.kill_declared(name)
         else:
-            self.control.interrupt_declared(name, _read_why(self))
+            self.control.interrupt_declared(name, *_read_why(self))
         self.answer(answer)
 
 
 class SignalHandler(Handler):
-    """POST /v1/kernel/interrupt {why}, .../kill, and .../guard {held_bytes, limit_bytes, until_ms}: memory runs out.
+    """POST /v1/kernel/interrupt {why, run}, .../kill, .../guard {held_bytes, limit_bytes, until_ms} (short memory).
 
     After `until_ms`, of Unix time, the code that it was for may have ended: nothing is done.
     """
@@ -84,8 +84,7 @@ class SignalHandler(Handler):
             late = time.time() * 1000 > self.field("until_ms", int)
             done = late or kernel.guard_memory(self.field("held_bytes", int), self.field("limit_bytes", int))
         elif action == "interrupt":
-            self.control.note_interrupt("python", _read_why(self))
-            done = kernel.interrupt()
+            done = not self.control.note_interrupt("python", *_read_why(self)) or kernel.interrupt()
         else:
             done = kernel.kill()
         if not done:
@@ -94,14 +93,14 @@ class SignalHandler(Handler):
 
 
 class MessageHandler(Handler):
-    """POST /v1/relay/interrupt {kernel, why, message}: interrupt a kernel by a message of its protocol, in base64."""
+    """POST /v1/relay/interrupt {kernel, why, run, message}: interrupt it by a message of its protocol, in base64."""
 
     def post(self) -> None:
         try:
             message = b64decode(self.field("message", str), validate=True)
         except ValueError:
             raise Refusal(400, "invalid_request", "message is not base64") from None
-        self.control.interrupt_by_message(self.field("kernel", str), _read_why(self), message)
+        self.control.interrupt_by_message(self.field("kernel", str), *_read_why(self), message)
         self.answer({})
 
 
@@ -132,9 +131,10 @@ class EventsHandler(Handler):
             waiting.put_nowait(event)
 
 
-def _read_why(handler: Handler) -> str:
-    """Why a kernel is interrupted: at the deadline of what it runs, else on request."""
-    return "deadline" if handler.field("why", str, type(None)) == "deadline" else "request"
+def _read_why(handler: Handler) -> tuple[str, str]:
+    """Why a kernel is interrupted, at the deadline of what it runs or else on request; and for which run alone."""
+    why = "deadline" if handler.field("why", str, type(None)) == "deadline" else "request"
+    return why, handler.field("run", str, type(None)) or ""
 
 
 async def _next(waiting: asyncio.Queue[Event]) -> Event:

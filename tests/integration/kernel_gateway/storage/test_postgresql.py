@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,11 @@ from kernel_gateway.services.credentials.authentication import Identity
 from kernel_gateway.services.credentials.tokens import Tokens
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage import agents, audit, audit_chain, principals, sessions
+from kernel_gateway.storage import database as databases
 from kernel_gateway.storage.agents import AgentRow
 from kernel_gateway.storage.audit import AuditFilter
 from kernel_gateway.storage.database import Database, reading, writing
+from kernel_gateway.storage.sessions import Record
 from kernel_gateway.storage.tables import metadata
 from tests.integration.kernel_gateway.storage.rows import NOW, on_database, one_session
 from tests.postgresql_server import PostgresqlServer
@@ -329,3 +332,52 @@ def test_a_server_that_does_not_answer_refuses_the_start(tmp_path: Path) -> None
 
     with pytest.raises(errors.StartRefused, match="cannot be opened"):
         on_database(f"postgresql://somebody@/nothing?host={tmp_path}", nothing)
+
+
+def test_what_is_not_answered_in_time_does_not_happen_later(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    hangs, ended = threading.Event(), threading.Event()
+
+    def add(connection: Connection) -> None:
+        principals.add(connection, ANN, NOW)
+        hangs.wait(120)
+
+    async def check(database: Database) -> None:
+        event.listen(database._engine, "rollback", lambda _connection: ended.set())
+        monkeypatch.setattr(databases, "DEADLINE_SECONDS", 0.2)
+        try:
+            with pytest.raises(errors.DatabaseUnavailable, match="in time"):
+                await database.run(add)
+        finally:
+            hangs.set()
+        monkeypatch.undo()
+        assert await asyncio.to_thread(ended.wait, 120)
+        assert await database.run(lambda c: principals.find_by_name(c, "ann")) is None
+
+    on_database(url, check)
+
+
+def test_a_session_that_is_copied_does_not_end_before_its_copy_is_there(url: str) -> None:
+    locked, go_on = threading.Event(), threading.Event()
+    waiting = f"SELECT 1 FROM pg_stat_activity WHERE datname = '{name_of(url)}' AND wait_event_type = 'Lock'"
+
+    def copy(connection: Connection) -> None:
+        sessions.find(connection, "s", lock=True)
+        locked.set()
+        assert go_on.wait(120)
+
+    async def check(database: Database) -> None:
+        await one_session(database)
+        copying = asyncio.create_task(database.run(copy))
+        await asyncio.to_thread(locked.wait, 120)
+        end = partial(sessions.end, session_id="s", reason="stopped", detail="", now=NOW, record=Record())
+        ending = asyncio.create_task(database.run(end))
+        try:
+            async with asyncio.timeout(120):
+                while not ending.done() and await database.run(lambda c: c.exec_driver_sql(waiting).first()) is None:
+                    await asyncio.sleep(0.05)
+            assert not ending.done()
+        finally:
+            go_on.set()
+        await asyncio.gather(copying, ending)
+
+    on_database(url, check)

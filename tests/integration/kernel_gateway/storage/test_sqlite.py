@@ -205,7 +205,8 @@ def test_what_is_not_answered_in_time_is_told_so_and_does_not_run_later(
 ) -> None:
     begun, hangs, ran = threading.Event(), threading.Event(), []
 
-    def hang(_connection: Connection) -> None:
+    def hang(connection: Connection) -> None:
+        principals.add(connection, Principal("late", "late", admin=False), NOW)
         begun.set()
         hangs.wait(120)
 
@@ -223,6 +224,43 @@ def test_what_is_not_answered_in_time_is_told_so_and_does_not_run_later(
         monkeypatch.undo()
         assert await database.run(lambda _: "third") == "third"
         assert ran == []
+        assert await database.run(lambda c: principals.find_by_name(c, "late")) is None, "it was said to have failed"
+
+    on_database(url(tmp_path), test)
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_commit_that_is_under_way_at_the_deadline_has_as_long_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: bool
+) -> None:
+    begun, hangs = threading.Event(), threading.Event()
+
+    def hang_once(_connection: Connection) -> None:
+        if not begun.is_set():
+            begun.set()
+            hangs.wait(120)
+
+    async def test(database: Database) -> None:
+        shared: Any = database._shared
+        add = partial(principals.add, principal=Principal("p", "late", admin=False), now=NOW)
+        event.listen(database._engine, "commit", hang_once)
+        monkeypatch.setattr(shared, "_deadline_seconds", 0.1)
+        adding = asyncio.create_task(database.run(add))
+        await asyncio.to_thread(begun.wait, 120)
+        try:
+            while not any(again for _, _, again in shared._deadlines) and not adding.done():
+                if ends:
+                    monkeypatch.setattr(shared, "_deadline_seconds", 120)  # the next one
+                await asyncio.sleep(0.01)
+            if not ends:
+                with pytest.raises(errors.DatabaseUnavailable, match="in time"):
+                    await adding
+        finally:
+            hangs.set()
+        if ends:
+            await adding
+        monkeypatch.undo()
+        assert await database.run(lambda c: principals.find_by_name(c, "late")) is not None
 
     on_database(url(tmp_path), test)
 

@@ -14,6 +14,7 @@ import pytest
 
 from workspace_sync import ObjectStore, Written
 from workspace_sync.errors import IllegalName, ObjectNotFound, StoreRefused
+from workspace_sync.stores import local
 from workspace_sync.stores.local import LocalStore
 
 
@@ -190,14 +191,20 @@ def test_the_local_store_keeps_readable_files_and_no_leftovers(tmp_path: Path) -
 
 
 def test_a_check_of_the_local_store_removes_old_leftovers_and_minds_no_write_that_ends_meanwhile(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = LocalStore(str(tmp_path))
     store.check()
-    old, fresh = tmp_path / ".incoming/old", tmp_path / ".incoming/fresh"
+    old, fresh, copy = (tmp_path / ".incoming" / name for name in ("old", "fresh", "copy"))
     old.touch()
+    with monkeypatch.context() as later:
+        later.setattr(local, "LEFTOVER_SECONDS", -1)
+        store.check()
+    assert not old.exists()
     fresh.touch()
-    os.utime(old, (0, 0))
+    put(store, "w/ancient", b"1")
+    os.utime(tmp_path / "w/ancient", (0, 0))
+    copy.hardlink_to(tmp_path / "w/ancient")  # as a copy that was begun just now
     stop = threading.Event()
 
     def write() -> None:
@@ -214,7 +221,7 @@ def test_a_check_of_the_local_store_removes_old_leftovers_and_minds_no_write_tha
         stop.set()
         for writer in writers:
             writer.join()
-    assert [path.name for path in (tmp_path / ".incoming").iterdir()] == ["fresh"]
+    assert {path.name for path in (tmp_path / ".incoming").iterdir()} == {"copy", "fresh"}
 
 
 def test_the_local_store_follows_no_link(tmp_path: Path) -> None:

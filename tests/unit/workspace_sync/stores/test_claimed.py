@@ -8,25 +8,24 @@ import itertools
 import os
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-import msgspec
 import pytest
 from structlog.testing import capture_logs
 
 from workspace_sync.errors import StoreUnavailable, StoreUnusable
-from workspace_sync.store import Written
+from workspace_sync.store import StoredObject, Written
 from workspace_sync.stores import claimed
 from workspace_sync.stores.claim_files import MOST_USED_STORES, UsedStores, keep_service_id
 from workspace_sync.stores.claimed import (
+    CLAIMS,
     DELETE_BATCH,
     KEY,
     LEASE_SECONDS,
     OWN_SECONDS,
-    Claim,
     ClaimedStore,
 )
 from workspace_sync.stores.local import LocalStore
@@ -321,55 +320,105 @@ def test_one_failed_renewal_answers_all_who_waited(host: Host) -> None:
     assert behind.asked == 2
 
 
-class Late(LocalStore):
-    """A store without locks, to which another service's claim comes right after ours."""
+class Bucket(LocalStore):
+    """A store without locks. `before` is called before each time that it is asked for anything, with their number."""
 
-    other: Claim | None = None
+    def __init__(self, root: str) -> None:
+        super().__init__(root)
+        self.asked = 0
+        self.before: Callable[[int], None] = lambda _: None
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[bool]:
         yield False
 
+    def _note(self) -> None:
+        self.asked += 1
+        self.before(self.asked)
+
     def put(self, key: str, source: BinaryIO, size: int) -> Written:
-        written = super().put(key, source, size)
-        if key == KEY and self.other is not None:
-            data, self.other = msgspec.json.encode(self.other), None
-            super().put(key, io.BytesIO(data), len(data))
-        return written
+        self._note()
+        return super().put(key, source, size)
+
+    def get(self, key: str, offset: int = 0, size: int | None = None) -> BinaryIO:
+        self._note()
+        return super().get(key, offset, size)
+
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        self._note()
+        return super().list(prefix)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        self._note()
+        super().delete(keys)
 
 
-@pytest.mark.parametrize("other", [None, Claim("second", "life", "another")])
-def test_of_two_that_claim_at_once_the_later_writer_has_the_store(
-    host: Host, other: Claim | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(claimed, "SETTLE_SECONDS", 0.0)
-    behind = Late(str(host.root))
-    behind.other = other
-    store = ClaimedStore(behind, "id", "first", UsedStores(host.directory / "used"))
-    if other is None:
+def renew(store: ClaimedStore) -> str:
+    """How it went."""
+    try:
         store.renew()
-        write(store)
-    else:
-        with pytest.raises(StoreUnusable, match="second, which has claimed it at the same moment"):
-            store.renew()
-        with pytest.raises(StoreUnusable, match="in use by another service, second"):
-            write(store)
+    except StoreUnusable as error:
+        return str(error)
+    return "it has the store"
 
 
-@pytest.mark.parametrize(("seconds", "released", "waits"), [(0, False, 0), (LEASE_SECONDS / 2, False, 1), (0, True, 1)])
-def test_what_a_service_had_until_just_now_nobody_else_can_claim(
-    host: Host, monkeypatch: pytest.MonkeyPatch, seconds: float, released: bool, waits: int
+@pytest.mark.parametrize("first", ["a", "b"])
+@pytest.mark.parametrize("expired", [False, True])
+def test_of_two_that_claim_a_bucket_at_once_one_has_it(
+    host: Host, monkeypatch: pytest.MonkeyPatch, first: str, expired: bool
 ) -> None:
-    slept: list[float] = []
-    monkeypatch.setattr(claimed.time, "sleep", slept.append)
-    stores = [ClaimedStore(Late(str(host.root)), "id", "first", UsedStores(host.directory / "used")) for _ in range(2)]
+    """The second comes in all of its steps between two steps of the first: at the beginning, in between, at the end."""
+    monkeypatch.setattr(claimed.time, "sleep", lambda _: None)
+    used = UsedStores(host.directory / "used")
+    for step in itertools.count(1):
+        shutil.rmtree(host.root, ignore_errors=True)
+        used.file.unlink(missing_ok=True)
+        if expired:
+            ClaimedStore(Bucket(str(host.root)), "c", "killed", used).renew()
+            host.pass_time(LEASE_SECONDS + 1)
+        buckets = [Bucket(str(host.root)) for _ in range(2)]
+        names = [first, "b" if first == "a" else "a"]
+        stores = [ClaimedStore(*each, used) for each in zip(buckets, names, names, strict=True)]
+        said: list[str] = []
+
+        def come_between(asked: int, step: int = step, store: ClaimedStore = stores[1], said: list[str] = said) -> None:
+            if asked == step:
+                said.append(renew(store))
+
+        buckets[0].before = come_between
+        said.append(renew(stores[0]))
+        if len(said) == 1:
+            break
+        assert said.count("it has the store") == 1, (step, said)
+    assert step > 5
+
+
+def test_a_name_that_a_service_left_as_it_died_goes_once_it_is_old(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claimed.time, "sleep", lambda _: None)
+    bucket = Bucket(str(host.root))
+    left = f"{CLAIMS}another"
+    bucket.put(left, io.BytesIO(b""), 0)
+    store = ClaimedStore(bucket, "id", "first", UsedStores(host.directory / "used"))
+    assert "at the same moment: try again" in renew(store)
+    os.utime(host.root / left, (0, 0))
+    assert renew(store) == "it has the store"
+    assert list(bucket.list(CLAIMS)) == []
+
+
+@pytest.mark.parametrize(("seconds", "released", "named"), [(0, False, 0), (LEASE_SECONDS / 2, False, 1), (0, True, 1)])
+def test_what_a_service_had_until_just_now_nobody_else_can_claim(
+    host: Host, monkeypatch: pytest.MonkeyPatch, seconds: float, released: bool, named: int
+) -> None:
+    names: list[str] = []
+    monkeypatch.setattr(ClaimedStore, "_wait_for_turn", lambda store: names.append(store._name))
+    stores = [ClaimedStore(Bucket(str(host.root)), "id", "first", UsedStores(host.directory / "used")) for _ in "12"]
     stores[0].renew()
     if released:
         stores[0].release()
     host.pass_time(seconds)
-    slept.clear()
+    names.clear()
     stores[1].renew()
-    assert slept == [claimed.SETTLE_SECONDS] * waits
+    assert names == [f"{CLAIMS}id"] * named
     write(stores[1])
 
 

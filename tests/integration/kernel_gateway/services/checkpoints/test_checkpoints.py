@@ -8,16 +8,18 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from kernel_gateway.errors import InvalidRequest as TooLong
-from kernel_gateway.errors import QuotaReached, StoreUnavailable
+from kernel_gateway.errors import QuotaReached, SessionBusy, StoreUnavailable
 from kernel_gateway.storage.states import checkpoints as rows
 from sandcell import Client, Conflict, InvalidRequest, NotFound
-from sandcell.models.sessions import Forked, ForkPoint, Session, StartSession
-from tests.integration.kernel_gateway.services.conftest import Gateway, House
+from sandcell.models.sessions import Forked, ForkPoint, Session, StartSession, UndoRequest
+from tests.integration.kernel_gateway.services.conftest import Gateway, House, Test
 from tests.running_service import RunningService
 
 
@@ -210,3 +212,34 @@ def test_one_that_was_cut_off_leaves_nothing_and_none_counts_for_more_than_is_al
                 await gateway.services.forks.start(gateway.me, replayed)
 
     asyncio.run(test())
+
+
+def test_no_hibernation_begins_while_a_session_is_kept_or_taken_back(on_gateway: Callable[[Test], None]) -> None:
+    async def test(gateway: Gateway) -> None:
+        session = await gateway.start()
+        await gateway.run(session, "x = 1; open('x', 'w').write('1')")
+        live = gateway.services.registry.get(session.id)
+        assert live is not None
+        kernel = live.sandbox.kernel
+        assert kernel is not None
+        said: list[str] = []
+
+        async def hibernate_meanwhile() -> int:
+            """In the last wait before a kernel is at hand."""
+            vars(kernel).pop("ready")
+            generation = await kernel.ready()
+            try:
+                await gateway.services.hibernation.hibernate(gateway.me, session.id)
+            except SessionBusy as error:
+                said.append(error.message)
+            return generation
+
+        cast("Any", kernel).ready = hibernate_meanwhile
+        await gateway.services.checkpoints.create(gateway.me, session.id)
+        await gateway.run(session, "x = 2; open('x', 'w').write('2')")
+        cast("Any", kernel).ready = hibernate_meanwhile
+        await gateway.services.undo.undo(gateway.me, session.id, UndoRequest(1))
+        assert len(said) == 2, said
+        assert await gateway.text(session, "x, open('x').read()") == "(1, '1')"
+
+    on_gateway(test)

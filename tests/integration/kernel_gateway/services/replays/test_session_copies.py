@@ -97,7 +97,7 @@ def test_what_keeps_a_session_from_being_copied_leaves_it_as_it_was(house: House
         async with house.gateway(hibernated_sessions=1, sweep_interval_seconds=10**6) as gateway:
             session = await gateway.start()
             assert (await gateway.run(session, FILL)).status == "ok"
-            for part in (busy, store_away, quota, used_meanwhile, woken_meanwhile, ended_meanwhile):
+            for part in (busy, store_away, quota, used_meanwhile, left_meanwhile, woken_meanwhile, ended_meanwhile):
                 await part(gateway, session)
             await gateway.services.upkeep.sweep()
             assert stored(house, "variables/*") == set()
@@ -145,6 +145,27 @@ async def used_meanwhile(gateway: Gateway, session: Session) -> None:
     copied = await copying
     assert await gateway.text(copied, "value") == "40"
     await end(gateway, copied)
+
+
+async def left_meanwhile(gateway: Gateway, session: Session) -> None:
+    """A caller who goes away may find the copy, whole."""
+    async with held_put(gateway) as reached:
+        copying = asyncio.create_task(copy(gateway, session, "left"))
+        await reached.wait()
+        copying.cancel()
+        await asyncio.wait({copying})
+
+    async def found() -> list[Session]:
+        listed = await gateway.services.sessions.list(gateway.me, status="HIBERNATED")
+        return [each for each in listed.items if each.name == "left"]
+
+    async def there() -> bool:
+        return bool(await found())
+
+    await gateway.until(there)
+    (left,) = await found()
+    assert await gateway.text(left, "value, open('kept.txt').read()") == "(1, 'from before')"
+    await end(gateway, left)
 
 
 async def woken_meanwhile(gateway: Gateway, session: Session) -> None:

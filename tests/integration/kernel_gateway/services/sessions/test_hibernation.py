@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from kernel_gateway.errors import Conflict, NoMemory, QuotaReached, SessionBusy, SessionLimit, StoreUnavailable
+from kernel_gateway.services.replays.verdicts import CARRIED
 from kernel_gateway.services.sessions.hibernating.hibernation import RETRY_SECONDS
 from sandcell.models.commands import CommandRequest
 from sandcell.models.sessions import ForkPoint, Session, StartSession
@@ -108,10 +109,23 @@ def test_a_session_is_as_it_was_after_a_restart_of_the_service(house: House) -> 
             outcomes = {each.name: each.outcome for each in woken.restored.variables}
             assert (outcomes["array"], outcomes["opened"]) == ("restored", "lost")
             assert await gateway.text(session, HOME) == "('at home', False)"
+            await replayed_in_one_kernel(gateway, session)
+            assert (await gateway.run(session, "import os; os._exit(1)")).status == "died"
+            kept = "os.path.exists('/home/user/.cache/sandcell/variables/index.json')"
+            assert await gateway.text(session, f"import os; 'value' in globals(), {kept}") == "(False, False)"
             await gateway.services.sessions.stop(gateway.me, session.id)
 
     asyncio.run(test())
     assert stored(house) == []
+
+
+async def replayed_in_one_kernel(gateway: Gateway, session: Session) -> None:
+    """A replay finds the variables in its kernel as the record did in the one of the session that was woken."""
+    again = await gateway.services.forks.start(gateway.me, StartSession(from_=ForkPoint(session.id, replay=True)))
+    assert await gateway.text(again, "value, open('kept.txt').read()") == "(40, 'from before')"
+    assert again.from_ is not None
+    assert [CARRIED in each.why for each in again.from_.different] == [True, False], "`opened` is there, and a cache"
+    await gateway.services.sessions.stop(gateway.me, again.id)
 
 
 def test_no_memory_and_no_place_leave_a_session_hibernated(house: House) -> None:

@@ -8,16 +8,29 @@ from typing import Any
 import pytest
 
 from kernel_gateway.errors import InvalidRequest
-from kernel_gateway.services.replays.steps import Step, count_generation, last_step, steps_of
+from kernel_gateway.services.replays.steps import Step, count_generation, last_step, stands_after, steps_of
+from kernel_gateway.services.sessions.session_variables import _describe
 from kernel_gateway.storage.sessions import Undone
 from kernels.notebook.notebook_file import CodeCell, NotebookFile
+from sandcell.models.sessions import Restored
 
 
-def steps(*cells: tuple[str, dict[str, Any]], language: str | None = None, undone: Sequence[Undone] = ()) -> list[Step]:
-    """Steps of cells, each a source and its `metadata.sandcell`; a markdown cell comes first."""
+def steps(
+    *cells: tuple[str, dict[str, Any]],
+    language: str | None = None,
+    undone: Sequence[Undone] = (),
+    notes: Sequence[tuple[int, str]] = (),
+) -> list[Step]:
+    """Steps of cells, each a source and its `metadata.sandcell`; a markdown cell comes first, and then `notes`.
+
+    Those are on variables of kernels of these generations.
+    """
     made = [CodeCell(index, f"cell-{index}", source, about=about) for index, (source, about) in enumerate(cells, 1)]
     metadata = {} if language is None else {"language": language}
-    document = {"cells": [{"metadata": metadata} for _ in range(len(cells) + 1)]}
+    document: dict[str, Any] = {"cells": [{"metadata": metadata} for _ in range(len(cells) + 1)]}
+    for generation, text in notes:
+        about = {"kind": "variables", "generation": generation}
+        document["cells"].append({"metadata": {"sandcell": about}, "source": text})
     return steps_of(NotebookFile(made, "python", "python3", document), undone)
 
 
@@ -39,6 +52,25 @@ def test_what_was_undone_is_not_run_and_the_kernel_after_it_counts_as_the_one_be
     assert seventh.together == ["x7"], "that kernel was a blank one"
     every = [first, second, third, fourth, fifth, sixth, seventh]
     assert [count_generation(each, every, undone) for each in (1, 2, 4, 5)] == [1, 1, 1, 2]
+
+
+def test_a_kernel_with_the_variables_of_the_one_before_counts_as_that_and_a_blank_one_does_not() -> None:
+    notes = [(each, _describe(Restored(each, "today", 0))) for each in (1, 2, 4)]
+    notes.append((3, _describe(Restored(3, "today", 0, why="they were lost"))))
+    every = steps(*ran(1, 2, 2, 3, 5), notes=notes)
+    assert [each.generation for each in every] == [1, 1, 1, 2, 3], "the fifth was blank, the fourth ran nothing"
+    assert [each.carried for each in every] == [False, True, False, False, False]
+    assert every[0].together == ["x1", "x2", "x3"]
+    assert [count_generation(each, every, ()) for each in (1, 2, 3, 5)] == [1, 1, 2, 3]
+
+
+def test_after_a_cell_stands_what_its_kernel_had_and_no_later_blank_one() -> None:
+    undone = [Undone("cell-2", "cell-3", 3)]
+    every = steps(*ran(1, 2, 2, 3), undone=undone)
+    assert [stands_after(each, every[:1], undone) for each in (1, 2)] == [True, False]
+    assert [stands_after(each, every[:2], undone) for each in (1, 2, 3, 4)] == [False, True, True, False]
+    assert [stands_after(each, every, undone) for each in (2, 3, 4)] == [True, True, False]
+    assert stands_after(7, [], ())
 
 
 def test_what_was_undone_in_cells_that_are_not_here_leaves_the_others_as_they_are() -> None:

@@ -255,3 +255,15 @@ def test_an_object_that_fails_whatever_it_is_asked_spoils_no_other(tmp_path: Pat
     keep(new(tmp_path), {"odd": Odd(), "inner": inner, "outer": [inner]})
     found, lost = restore(tmp_path)
     assert (found, lost) == ({"inner": [1], "outer": [[1]]}, {"odd": "RuntimeError: not me"})
+
+
+def test_what_is_to_be_forgotten_is_there_for_no_other_kernel(tmp_path: Path) -> None:
+    keep(new(tmp_path), {"a": list(range(LARGE)), "b": 1})
+    names: dict[str, Any] = {}
+    first = new(tmp_path)
+    assert first.restore(names, SECONDS, None, 2, forget=True)["found"] is True
+    assert (len(names["a"]), names["b"]) == (LARGE, 1)
+    assert list(tmp_path.iterdir()) == []
+    assert new(tmp_path).restore({}, SECONDS, None, None)["found"] is False
+    keep(first, names)
+    assert new(tmp_path).restore({}, SECONDS, None, None)["found"] is True

@@ -11,7 +11,7 @@ from kernels.guest.relay import frames
 from kernels.guest.relay.frames import FIRST, LAST, FrameDecoder
 from kernels.guest.relay.kernels import open_unnamed
 from kernels.guest.relay.relay import Relay
-from kernels.guest.relay.runs import Runs
+from kernels.guest.relay.runs import Run, Runs
 from kernels.guest.relay.serving import HIGH_WATER_BYTES, Connection
 
 IOPUB = frames.IOPUB
@@ -111,5 +111,24 @@ def test_a_gateway_that_was_behind_gets_everything_once_and_in_order() -> None:
         while len(heard) < 62:
             heard += await guest.hear()
         assert heard == list(range(1, 63))
+
+    run(scenario)
+
+
+def test_an_interrupt_for_a_run_that_has_ended_marks_no_other() -> None:
+    """As one that was sent at the deadline of code that ended just then, and comes once the next code runs."""
+
+    async def scenario(guest: Guest) -> None:
+        for name in ("first", "next"):
+            described = json.dumps({"id": name, "msg_id": name, "session": "s"}).encode()
+            guest.relay.runs.add(Run(described, "python", 1))
+        first, following = guest.relay.runs.of("python", 1)
+        assert guest.relay.note_interrupt("deadline", "first")
+        first.end()
+        assert not guest.relay.note_interrupt("deadline", "first")
+        assert not guest.relay.note_interrupt("request", "first")
+        assert following.noted == set()
+        assert guest.relay.note_interrupt("request")
+        assert (first.noted, following.noted) == ({"deadline"}, {"request"})
 
     run(scenario)
