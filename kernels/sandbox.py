@@ -157,17 +157,18 @@ class SandboxRuntime(Protocol):
         `SandboxFailed` when this one cannot, and leaves nothing behind when it does.
         """
 
-    async def claim(self, sandbox_id: str) -> None:
-        """Give a spare sandbox its full share of the processors: a session has it from here on.
+    async def claim(self, sandbox_id: str, *, workspace_ready: bool = False) -> SandboxUsage:
+        """Give a spare sandbox its full share of the processors, and say what it uses: a session has it from here on.
 
-        Called once, before its workspace is laid out. Raises `SandboxGone`, `SandboxFailed`; then it is destroyed.
+        Called once, after its workspace is laid out and before any code; with `workspace_ready`, which most have, as
+        `mark_workspace_ready` as well. Raises `SandboxGone`, `SandboxFailed`; then it is destroyed.
         """
 
     async def mark_workspace_ready(self, sandbox_id: str) -> None:
         """Remember, past the end of this process, that all that belongs in the workspace at its start is there.
 
-        Called once, after the files of the store are in it and before any code; `list` says it from then on
-        (`workspace_ready`).
+        Called once, after the files of the store are in it and before any code, unless its `claim` has said so; `list`
+        says it from then on (`workspace_ready`).
         """
 
     async def reopen(self, sandbox_id: str) -> None:
@@ -203,9 +204,9 @@ class SandboxRuntime(Protocol):
     async def watch_memory(self, sandbox_id: str, percents: tuple[int, ...]) -> int:
         """A non-blocking descriptor for the caller: readable when memory passes one of these shares of its limit.
 
-        Called once for each sandbox, when its first code runs. What may be read has no meaning; the descriptor may be
-        readable too often, `usage` says what there is. Raises `SandboxGone`, and `SandboxFailed` of a runtime that
-        cannot say it: then `usage` is asked again and again while code runs.
+        Called once for each sandbox, when its first code runs or it is made for a pool. What may be read has no
+        meaning; the descriptor may be readable too often, `usage` says what there is. Raises `SandboxGone`, and
+        `SandboxFailed` of a runtime that cannot say it: then `usage` is asked again and again while code runs.
         """
 
     async def page_out(self, sandbox_id: str) -> PagedOut:

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
 from functools import partial
+from itertools import chain
+from operator import length_hint
 from typing import TypeVar, cast
 
 Item = TypeVar("Item")
@@ -71,9 +73,12 @@ class Threads:
 
         `at_once`: by no more threads than that. `note` is called on the loop with each result as it comes, so that it
         is known even when a later one fails. A thread does many short jobs before it comes back, but not for long:
-        others wait for threads too.
+        others wait for threads too. Where there is nothing to do no thread is asked.
         """
-        waiting, guard = iter(items), threading.Lock()
+        most = min(at_once or self._concurrency, length_hint(items, self._concurrency), self._concurrency)
+        if (first := next(rest := iter(items), _END)) is _END:
+            return
+        waiting, guard = chain([cast("Item", first)], rest), threading.Lock()
 
         async def work() -> None:
             more = True
@@ -86,7 +91,7 @@ class Threads:
                         for result in some:
                             note(result)
 
-        workers = [asyncio.create_task(work()) for _ in range(min(at_once or self._concurrency, self._concurrency))]
+        workers = [asyncio.create_task(work()) for _ in range(most)]
         try:
             await asyncio.gather(*workers)
         except BaseException:

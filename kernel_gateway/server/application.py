@@ -111,7 +111,7 @@ async def _services(
     settings: Settings, environments: str, runtime: LauncherRuntime, store: ObjectStore
 ) -> AsyncIterator[Services]:
     """Everything behind the faces, open; closed whatever happens."""
-    installed = sandboxes.make_catalogue(settings, environments)
+    installed = sandboxes.Catalogue(settings, environments)
     roles = sandboxes.read_roles(settings, environments)
     services = await Services.open(
         settings, runtime=runtime, store=store, installed=installed, roles=roles, view=runtime.view, layering=runtime

@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from kernel_gateway import environments_file
@@ -20,6 +22,8 @@ from kernels.oci import environments
 from kernels.runtimes import open_runtime
 from kernels.sandbox import KubernetesSettings, RuntimeSettings, SandboxRuntime
 
+LOOK_SECONDS: Final = 2.0
+"""How old what is known of images may be where none seems to have changed."""
 DATA: Final = "data"
 DATA_MEMORY_MB: Final = 8_192
 DATA_STORAGE_MB: Final = 10_240
@@ -82,15 +86,28 @@ def make_kubernetes_settings(settings: Settings) -> KubernetesSettings:
     )
 
 
-def make_catalogue(settings: Settings, text: str) -> Callable[[], dict[str, Environment]]:
+class Catalogue:
     """The environments there are, asked again and again: those of the file's text, and newly built images.
 
-    Raises SettingInvalid.
+    Each execution asks, so images are looked through again only when they seem to have changed, or after a while.
+    Raises SettingInvalid when it is made.
     """
-    declared, defaults, larger = _parse_declared(settings, text), _make_resources(settings), make_larger(settings)
-    return lambda: environments_file.apply_declared(
-        declared, environments.find_installed(settings.environments_path), defaults, larger, _make_levels(settings)
-    )
+
+    def __init__(self, settings: Settings, text: str) -> None:
+        self._directory = settings.environments_path
+        self._declared, self._levels = _parse_declared(settings, text), _make_levels(settings)
+        self._defaults, self._larger = _make_resources(settings), make_larger(settings)
+        self._stamp: object = None
+        self._looked = float("-inf")
+        self._found: Mapping[str, Environment] = {}
+
+    def __call__(self) -> Mapping[str, Environment]:
+        stamp, now = environments.stamp(self._directory), time.monotonic()
+        if stamp != self._stamp or now - self._looked > LOOK_SECONDS:
+            built = environments.find_installed(self._directory)
+            found = environments_file.apply_declared(self._declared, built, self._defaults, self._larger, self._levels)
+            self._found, self._stamp, self._looked = MappingProxyType(found), stamp, now
+        return self._found
 
 
 def read_roles(settings: Settings, text: str) -> tuple[DeclaredRole, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from kernel_gateway.egress.resolver import Resolve, system_resolve
 from kernel_gateway.egress.session_egress import S3Backends
@@ -79,7 +79,7 @@ class Services(Foundation):
         settings: Settings,
         *,
         store: ObjectStore,
-        installed: Callable[[], dict[str, Environment]],
+        installed: Callable[[], Mapping[str, Environment]],
         roles: Sequence[DeclaredRole],
         runtime: SandboxRuntime,
         clock: Clock,
@@ -121,7 +121,7 @@ class Services(Foundation):
         settings: Settings,
         *,
         store: ObjectStore,
-        installed: Callable[[], dict[str, Environment]],
+        installed: Callable[[], Mapping[str, Environment]],
         runtime: SandboxRuntime,
         roles: Sequence[DeclaredRole] = (),
         clock: Clock | None = None,

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from kernel_gateway.egress.resolver import Resolve
@@ -67,7 +67,7 @@ class Foundation:
         settings: Settings,
         *,
         store: ObjectStore,
-        installed: Callable[[], dict[str, Environment]],
+        installed: Callable[[], Mapping[str, Environment]],
         roles: Sequence[DeclaredRole],
         runtime: SandboxRuntime,
         clock: Clock,
@@ -110,7 +110,7 @@ class Foundation:
 
     def _build_environments(
         self,
-        installed: Callable[[], dict[str, Environment]],
+        installed: Callable[[], Mapping[str, Environment]],
         roles: Sequence[DeclaredRole],
         resolve: Resolve,
         signer: S3Backends | None,
@@ -196,7 +196,7 @@ class Foundation:
         """An image with added packages; raises the kernels' UnknownEnvironment."""
         return added_packages.find(Path(self.settings.data_dir), digest)
 
-    def _build_layers(self, installed: Callable[[], dict[str, Environment]], layering: Layering) -> None:
+    def _build_layers(self, installed: Callable[[], Mapping[str, Environment]], layering: Layering) -> None:
         """Images with the packages that principals add."""
         sandbox = LayerSandbox(
             settings=self.settings,

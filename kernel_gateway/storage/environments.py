@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Connection, Row, delete, func, insert, select, update
+from sqlalchemy import BindParameter, Connection, Row, bindparam, delete, func, insert, select, update
 
 from kernel_gateway.errors import UnknownEnvironment
 from kernel_gateway.storage.columns import micros, page, seconds, seconds_or_none, to_json
@@ -169,7 +169,7 @@ def require(connection: Connection, principal_id: str, environment_id: str) -> E
 
 def find_by_name(connection: Connection, principal_id: str, name: str) -> EnvironmentRow | None:
     """The principal's environment of this name, unless it is deleted."""
-    row = connection.execute(_rows().where(_of(principal_id), environments.c.name == name)).first()
+    row = connection.execute(_BY_NAME, {"owner_id": principal_id, "wanted": name}).first()
     return _read_environment(row) if row else None
 
 
@@ -199,7 +199,7 @@ def remove(connection: Connection, environment_id: str, now: float) -> None:
         connection.execute(update(environments).where(mine).values(deleted=micros(now), updated=micros(now)))
 
 
-def _of(principal_id: str) -> Any:
+def _of(principal_id: str | BindParameter[Any]) -> Any:
     return (environments.c.principal_id == principal_id) & environments.c.deleted.is_(None)
 
 
@@ -208,6 +208,10 @@ def _rows() -> Any:
     return select(*columns, principals.c.name.label("owner")).join(
         principals, environments.c.principal_id == principals.c.id
     )
+
+
+# Made once: to put it together takes longer than to carry it out, and each start asks.
+_BY_NAME = _rows().where(_of(bindparam("owner_id")), environments.c.name == bindparam("wanted"))
 
 
 def _read_environment(row: Row[Any]) -> EnvironmentRow:

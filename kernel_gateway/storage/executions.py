@@ -126,7 +126,7 @@ class NoteRow:
 
 
 # The statements of every execution are built once: building one costs as much as running it.
-_ADD = insert(executions)
+_ADD, _ADD_NOTE = insert(executions), insert(notes)
 _BEGIN = (
     update(executions)
     .where(executions.c.id == bindparam("execution"))
@@ -316,11 +316,14 @@ def list_heard(connection: Connection, session_id: str) -> dict[str, Durable]:
 
 
 def add_note(connection: Connection, note: NoteRow) -> None:
-    connection.execute(
-        insert(notes).values(
-            session_id=note.session_id, generation=note.generation, at=micros(note.at), kind=note.kind, body=note.body
-        )
-    )
+    values = {
+        "session_id": note.session_id,
+        "generation": note.generation,
+        "at": micros(note.at),
+        "kind": note.kind,
+        "body": note.body,
+    }
+    connection.execute(_ADD_NOTE, values)
 
 
 def find_note(connection: Connection, number: int) -> NoteRow | None:

@@ -90,10 +90,16 @@ def set_quota(connection: Connection, principal_id: str, live_sessions: int | No
     connection.execute(update(principals).where(principals.c.id == principal_id).values(live_sessions=live_sessions))
 
 
+_STANDING = (
+    select(principals.c.disabled, principals.c.live_sessions)
+    .where(principals.c.id == bindparam("principal"))
+    .with_for_update(read=True)
+)
+
+
 def standing(connection: Connection, principal_id: str) -> tuple[bool, int | None]:
     """Whether a principal is disabled, and its own quota of live sessions; both stay so until the transaction ends."""
-    found = select(principals.c.disabled, principals.c.live_sessions).where(principals.c.id == principal_id)
-    row = connection.execute(found.with_for_update(read=True)).one()
+    row = connection.execute(_STANDING, {"principal": principal_id}).one()
     return row.disabled is not None, row.live_sessions
 
 

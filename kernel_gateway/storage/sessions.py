@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import msgspec
-from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, case, func, insert, select, update
 
 from kernel_gateway.storage.columns import micros, page, seconds, seconds_or_none, to_json
 from kernel_gateway.storage.tables import principals, sessions, workspaces
@@ -129,6 +129,13 @@ class WorkspaceRow:
     touched: float | None = None
 
 
+# Made once: to put a statement together takes longer than to carry it out, and each start has these.
+_ADD, _ADD_WORKSPACE = insert(sessions), insert(workspaces)
+_PLACES = select(func.count(), func.count(case((sessions.c.principal_id == bindparam("owner"), sessions.c.id)))).where(
+    sessions.c.status == "READY"
+)
+
+
 def count_live(
     connection: Connection, principal_id: str | None = None, *, status: Literal["READY", "HIBERNATED"] = "READY"
 ) -> int:
@@ -139,28 +146,33 @@ def count_live(
     return int(connection.execute(query).scalar_one())
 
 
+def count_places(connection: Connection, principal_id: str) -> tuple[int, int]:
+    """Live sessions that have a sandbox: all, and one principal's."""
+    every, own = connection.execute(_PLACES, {"owner": principal_id}).one()
+    return every, own
+
+
 def add(connection: Connection, row: SessionRow) -> None:
-    connection.execute(
-        insert(sessions).values(
-            id=row.id,
-            principal_id=row.principal_id,
-            workspace_id=row.workspace_id,
-            name=row.name,
-            status=row.status,
-            environment=row.environment,
-            generation=row.generation,
-            created=micros(row.created),
-            last_activity=micros(row.last_activity),
-            expires=micros(row.expires),
-            timeout_seconds=row.timeout_seconds,
-            idle_timeout_seconds=row.idle_timeout_seconds,
-            agent=row.agent,
-            labels=to_json(row.labels),
-            executions=row.executions,
-            record=to_json(row.record),
-            sync=row.sync,
-        )
-    )
+    values = {
+        "id": row.id,
+        "principal_id": row.principal_id,
+        "workspace_id": row.workspace_id,
+        "name": row.name,
+        "status": row.status,
+        "environment": row.environment,
+        "generation": row.generation,
+        "created": micros(row.created),
+        "last_activity": micros(row.last_activity),
+        "expires": micros(row.expires),
+        "timeout_seconds": row.timeout_seconds,
+        "idle_timeout_seconds": row.idle_timeout_seconds,
+        "agent": row.agent,
+        "labels": to_json(row.labels),
+        "executions": row.executions,
+        "record": to_json(row.record),
+        "sync": row.sync,
+    }
+    connection.execute(_ADD, values)
 
 
 def find(
@@ -300,7 +312,7 @@ def set_expiry(connection: Connection, session_id: str, expires: float, timeout_
 
 
 def add_workspace(connection: Connection, workspace_id: str, principal_id: str, now: float) -> None:
-    connection.execute(insert(workspaces).values(id=workspace_id, principal_id=principal_id, created=micros(now)))
+    connection.execute(_ADD_WORKSPACE, {"id": workspace_id, "principal_id": principal_id, "created": micros(now)})
 
 
 def find_workspace(connection: Connection, workspace_id: str, principal_id: str) -> WorkspaceRow | None:

@@ -124,8 +124,11 @@ class KubernetesRuntime:
             workspace_copy=True,
         )
 
-    async def claim(self, sandbox_id: str) -> None:
+    async def claim(self, sandbox_id: str, *, workspace_ready: bool = False) -> SandboxUsage:
         """Spare pods have their full share from the start."""
+        if workspace_ready:
+            await self.mark_workspace_ready(sandbox_id)
+        return await self.usage(sandbox_id)
 
     async def mark_workspace_ready(self, sandbox_id: str) -> None:
         try:

@@ -43,6 +43,11 @@ class Checks:
         self._data = data or directory
         self._bounds = bounds
 
+    @property
+    def most_sandboxes(self) -> int:
+        """How many there may be."""
+        return self._bounds.sandboxes
+
     def spec(self, request: Create, *, sandboxes: int) -> SandboxSpec:
         """What to start; `sandboxes` are there already. Raises `LauncherRefused` and `UnknownEnvironment`."""
         bounds = self._bounds

@@ -59,8 +59,8 @@ class LauncherRuntime:
                 await self.destroy(spec.sandbox_id)
             raise
 
-    async def claim(self, sandbox_id: str) -> None:
-        await self._ask(wire.Claim(sandbox_id), wire.Nothing)
+    async def claim(self, sandbox_id: str, *, workspace_ready: bool = False) -> SandboxUsage:
+        return (await self._ask(wire.Claim(sandbox_id, workspace_ready), wire.Used)).usage
 
     async def mark_workspace_ready(self, sandbox_id: str) -> None:
         await self._ask(wire.MarkWorkspaceReady(sandbox_id), wire.Nothing)

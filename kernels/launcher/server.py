@@ -66,6 +66,9 @@ class Server:
         self._room = asyncio.Semaphore(MOST_AT_ONCE)
         self._numbers: set[int] = set()
         self._making: set[str] = set()
+        self._there: set[str] = set()
+        """Sandboxes that there may be, once they were `_listed`: none is missing."""
+        self._listed = False
         self._counting = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._broken = asyncio.Event()
@@ -151,7 +154,10 @@ class Server:
         if isinstance(request, wire.Verb):
             # The name is a constant of the request's class, and its fields are those of the class: no text that came in
             # chooses what is called.
-            return _answer(await getattr(self._runtime, request.verb)(**structs.asdict(request)))
+            found = await getattr(self._runtime, request.verb)(**structs.asdict(request))
+            if isinstance(request, wire.Destroy) and request.sandbox_id not in self._making:
+                self._there.discard(request.sandbox_id)
+            return _answer(found)
         return await self._checked[type(request)](request)
 
     async def _say(self, number: int, answer: wire.Answer, descriptor: int | None = None) -> None:
@@ -173,14 +179,25 @@ class Server:
         async with self._counting:
             if request.sandbox_id in self._making:
                 raise LauncherRefused(f"the sandbox {request.sandbox_id} is being made already")
-            # Those under way count too, also one that has no place yet when the others are listed.
-            there = self._making | {info.sandbox_id for info in await self._runtime.list()}
-            spec = self._checks.spec(request, sandboxes=len(there))
+            spec = self._checks.spec(request, sandboxes=await self._count())
             self._making.add(request.sandbox_id)
+            self._there.add(request.sandbox_id)
         try:
             return wire.Made(await self._runtime.create(spec)), None
         finally:
             self._making.discard(request.sandbox_id)
+
+    async def _count(self) -> int:
+        """How many sandboxes there are at most. All are looked at once, and again only where it may matter.
+
+        To look at a thousand takes longer than to make one.
+        """
+        if not self._listed or len(self._there) >= self._checks.most_sandboxes:
+            # Those under way count too, also one that has no place yet when the others are listed.
+            making = set(self._making)
+            self._there = making | {info.sandbox_id for info in await self._runtime.list()} | self._making
+            self._listed = True
+        return len(self._there)
 
     async def _list(self, request: wire.List) -> _Done:
         infos = sorted(await self._runtime.list(), key=lambda info: info.sandbox_id)

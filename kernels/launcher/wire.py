@@ -84,10 +84,11 @@ class Create(_Said, frozen=True):
 
 
 class Claim(_Verb, frozen=True):
-    """A spare sandbox gets its full share of the processors: it is a session's now."""
+    """A spare sandbox gets its full share of the processors: it is a session's now. The answer is what it uses."""
 
     verb = "claim"
     sandbox_id: SandboxId
+    workspace_ready: bool = False
 
 
 class MarkWorkspaceReady(_Verb, frozen=True):

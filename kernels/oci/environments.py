@@ -55,6 +55,18 @@ def find_installed(directory: Path) -> dict[str, Environment]:
     return found
 
 
+def stamp(directory: Path) -> tuple[tuple[object, ...], ...]:
+    """Changes when what `find_installed` finds does, and is had in a tenth of its time."""
+    found = []
+    with contextlib.suppress(OSError), os.scandir(directory) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):
+                current = Path(entry.path, "current")
+                status = (current / "environment.json").stat()
+                found.append((entry.name, str(current.readlink()), status.st_dev, status.st_ino, status.st_ctime_ns))
+    return tuple(sorted(found))
+
+
 def find(directory: Path, image: str, digest: str) -> Environment:
     """The build of an image that has this digest, also one that a newer build has replaced.
 

@@ -155,8 +155,8 @@ class OciRuntime:
                     await self.destroy(spec.sandbox_id)
             raise
 
-    async def claim(self, sandbox_id: str) -> None:
-        await self._in_thread(lambda: self._claim(self._places(sandbox_id)))
+    async def claim(self, sandbox_id: str, *, workspace_ready: bool = False) -> SandboxUsage:
+        return await self._in_thread(lambda: self._claim(self._places(sandbox_id), workspace_ready=workspace_ready))
 
     async def mark_workspace_ready(self, sandbox_id: str) -> None:
         places = self._places(sandbox_id)
@@ -318,10 +318,14 @@ class OciRuntime:
                 idmap.unmount_view(places.view)
                 self._show(places, root + bundle.USER_ID)
 
-    def _claim(self, places: SandboxPlaces) -> None:
+    def _claim(self, places: SandboxPlaces, *, workspace_ready: bool) -> SandboxUsage:
         if not places.spare.exists():
             raise SandboxGone(f"there is no spare sandbox {places.sandbox_id}")
         self.cgroups.give_full_share(places.sandbox_id)
+        usage = self._usage(places)
+        if workspace_ready:
+            places.workspace_ready.touch()
+        return usage
 
     def _listen(self, places: SandboxPlaces, name: str) -> socket.socket:
         root = places.read_journal()

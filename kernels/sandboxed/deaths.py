@@ -56,6 +56,10 @@ class MemoryKills:
         with contextlib.suppress(KernelsError):
             self._counted = (await self._measure()).oom_kills
 
+    def note(self, counted: int) -> None:
+        """So many were counted a moment ago, and the kernel lives."""
+        self._counted, self._counted_at = counted, self._crossings()
+
     def note_life(self) -> None:
         """The kernel lives now. Reads in a task of its own, not again so soon, and not while memory stays far away."""
         if time.monotonic() - self._read_at < PAUSE_SECONDS:

@@ -77,6 +77,16 @@ class MemoryWatch:
         self._event = event
         self._listen()
 
+    async def prepare(self, percents: tuple[int, ...]) -> SandboxUsage:
+        """`open`, and look once: the first code then need not ask. What it uses now; raises as `usage` does."""
+        if percents:
+            await self.open(percents)
+        before = self._crossings
+        usage = await self._runtime.usage(self._sandbox_id)
+        if self._event is not None and self._crossings == before:
+            self._compare(usage)
+        return usage
+
     @property
     def crossings(self) -> int | None:
         """How often memory is known to have passed a share; None where it may have done so unseen."""
@@ -174,14 +184,17 @@ class MemoryWatch:
                 async with asyncio.timeout(LOOK_SECONDS):
                     usage = await self._runtime.usage(self._sandbox_id)
             if usage is not None:
-                share = usage.memory_limit_bytes * self._lowest // 100
-                self._near = self._again or usage.memory_held_bytes >= share
-                self._hidden = usage.memory_bytes >= share
+                self._compare(usage)
                 if on_use is not None and on_use is self._on_use:
                     on_use(usage, began)
         finally:
             self._looking = None
             self._go_on(began=on_use is not self._on_use)
+
+    def _compare(self, usage: SandboxUsage) -> None:
+        share = usage.memory_limit_bytes * self._lowest // 100
+        self._near = self._again or usage.memory_held_bytes >= share
+        self._hidden = usage.memory_bytes >= share
 
     def _go_on(self, *, began: bool) -> None:
         """The next look while code runs; other code than that of the last look gets its first one now."""

@@ -260,6 +260,12 @@ class SandboxedKernel:
         nothing = execution.execute_request("pass", silent=True)
         await hub.request("shell", "execute_request", nothing, deadline_seconds=self._limits.start_seconds)
 
+    async def watch_memory(self, percents: tuple[int, ...]) -> SandboxUsage:
+        """Watch its memory from now on, before it has run any code, which then need not ask. What it uses now."""
+        usage = await self.memory.prepare(percents)
+        self._kills.note(usage.oom_kills)
+        return usage
+
     def note_life(self) -> None:
         """Memory ran out and another process was killed, a command perhaps: the kernel lives."""
         if self.hub is not None:

@@ -142,8 +142,10 @@ class Mirror:
         await self.begin_restore()
         return await self.wait_restored()
 
-    async def begin_restore(self) -> None:
+    async def begin_restore(self) -> bool:
         """Read what the store has and lay the directory out; many or large files then come with `wait_restored`.
+
+        Whether all is there already, as in a new workspace: then `wait_restored` does not wait.
 
         No code may run in the directory before `wait_restored`, and no flush is made: it would remove what is still to
         come. Raises `StoreUnavailable` (retryable), `DirectoryFull` and the like; `wait_restored` tries again.
@@ -152,6 +154,7 @@ class Mirror:
         if self._restoration is None:
             self._restoration = Restoration(self._durable, self._limits, self._filling)
         await self._restoration.begin()
+        return self._restoration.report is not None
 
     async def wait_restored(self, deadline_seconds: float | None = None) -> RestoreReport:
         """Wait for the restore that was begun, which is taken up again where it had given up.

@@ -136,7 +136,7 @@ class Restoration:
         except WorkspaceSyncError as error:
             self._error = str(error)
             raise
-        if fits and self._left.size_bytes > self._limits.at_once_bytes:
+        if self.report is not None or (fits and self._left.size_bytes > self._limits.at_once_bytes):
             return
         task = self._bringing()
         if not fits:
@@ -202,7 +202,8 @@ class Restoration:
             try:
                 if not self._laid_out:
                     await self._attempt(self._lay_out)
-                await self._attempt(self._bring)
+                if self.report is None:
+                    await self._attempt(self._bring)
             except Exception as error:
                 known = isinstance(error, WorkspaceSyncError)
                 failure = error if isinstance(error, WorkspaceSyncError) else WorkspaceSyncError(_defect(error))
@@ -232,18 +233,24 @@ class Restoration:
 
     async def _lay_out(self, transfer: Transfer, threads: Threads) -> bool:
         """Make directories and links; returns whether the files fit for certain into what room there is."""
-        if self._remote is None:
-            remote = await threads.run(self._durable.load)
-            self._left = await threads.run(partial(_smallest_first, remote))
-            self._remote, self.execution = remote, remote.execution
-        fits = await threads.run(partial(self._make_all, transfer, self._remote))
+        fits = await threads.run(partial(self._make_all, transfer))
         self._laid_out = True
         return fits
 
-    def _make_all(self, transfer: Transfer, remote: Remote) -> bool:
+    def _make_all(self, transfer: Transfer) -> bool:
+        """In a thread, all at once: most workspaces are new, and the way to a thread costs more than all of this."""
+        remote = self._remote
+        if remote is None:
+            remote = self._durable.load()
+            self._left, self.execution = _smallest_first(remote), remote.execution
+            self._remote = remote  # last: from here on it can be told what is left
+            check_stop(transfer.stop)
         self._skipped = list(remote.skipped)
         _make(transfer, _of_kind(remote, "directory"), self._skipped)
         self._made = _make(transfer, _of_kind(remote, "link"), self._skipped)
+        if not remote.entries:
+            self._finish(self._conclude(transfer, remote))
+            return True
         disk = os.fstatvfs(transfer.root)
         blocks = sum(self._left.size(number) // disk.f_frsize + 1 for number in self._left.left())
         return blocks <= disk.f_bavail and self._left.files <= disk.f_favail
@@ -269,7 +276,11 @@ class Restoration:
         await threads.each(fetch_ahead, batches, at_once=SMALL_THREADS)
         await threads.each(fetch_ahead, ([number] for number in numbers[small:large]))
         await threads.each(fetch, numbers[large:])
-        self.report = await threads.run(partial(self._conclude, transfer, remote))
+        self._finish(await threads.run(partial(self._conclude, transfer, remote)))
+
+    def _finish(self, report: RestoreReport) -> None:
+        """All is there; what was needed on the way is let go of."""
+        self.report = report
         self._remote, self._made, self._left = None, [], Pending()
 
     def _note(self, number: int, seen: Seen | None) -> None:

@@ -104,6 +104,9 @@ class Spool:
         Raises WorkspaceSyncError when the store does not take it; the copy stays.
         """
         async with self._lock(workspace_id):
+            # Not in a thread: each start asks, nearly always in vain, and two looks are less than the way to one.
+            if not any(self._place(workspace_id + end).is_dir() for end in ("", WHOLE)):
+                return False
             place = await asyncio.to_thread(self._whole, workspace_id)
             if place is None:
                 return False

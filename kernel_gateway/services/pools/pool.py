@@ -27,6 +27,8 @@ class Pool:
         self.reserved: set[SpareSandbox] = set()
         """Taken by starts that have neither got them nor been refused yet."""
         self.starting = 0
+        self.emptied = float("-inf")
+        """When the last one that was ready was taken."""
         self._window_seconds = window_seconds
         self._asked: deque[float] = deque()
         self._hits = self._misses = self._failures = 0
@@ -47,6 +49,8 @@ class Pool:
         self._hits += 1
         self.ready.remove(spare)
         self.reserved.add(spare)
+        if not self.ready:
+            self.emptied = now
         return spare
 
     def put_back(self, spare: SpareSandbox) -> None:

@@ -12,12 +12,13 @@ import asyncio
 import contextlib
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from functools import partial
 
 import structlog
 
 from kernel_gateway import metrics
+from kernel_gateway.services.admission.fair_shares import FairShares
 from kernel_gateway.services.admission.memory_room import MemoryRoom
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock
@@ -36,11 +37,19 @@ from sandcell.models.environments import PoolInfo
 log = structlog.get_logger(__name__)
 LOOK_SECONDS = 2.0
 """How often images and demand are looked at while nothing is taken."""
+PAUSE_SECONDS = 0.1
+"""Between two looks: each claim changes something, and a look costs as much as a tenth of a claim."""
 REST_SECONDS = 0.5
-"""A pool that still has some is filled once nothing was taken for so long: sessions that come together go first."""
+"""A pool is filled once nothing was taken, or handed over, for so long: sessions that come together go first."""
+LONGEST_REST_SECONDS = 3.0
+"""One that has none left is filled after so long all the same."""
 START_SECONDS = 600.0
 """One start: it has only the processor time that sessions leave, so it may take long on a busy host."""
 CLOSE_SECONDS = 180.0
+CLAIMS_AT_ONCE = 16
+"""Sessions that are being given a sandbox. Of many that ask together the first are served before the last are begun:
+that is no slower for the last, and half as long for most.
+"""
 REMOVALS_AT_ONCE = 2
 """The launcher's threads serve sessions as well, which must not wait until a large pool is removed."""
 MEGABYTE = 1024 * 1024
@@ -77,6 +86,12 @@ class Pools:
         self._starts: set[asyncio.Task[None]] = set()
         self._removals: set[asyncio.Task[None]] = set()
         self._turns = asyncio.Semaphore(REMOVALS_AT_ONCE)
+        self._claims = FairShares(
+            "a sandbox of a pool",
+            CLAIMS_AT_ONCE,
+            wait_seconds=settings.start_deadline_seconds,
+            most_waiting=settings.live_sessions,
+        )
         self._taken_at = float("-inf")
         self._changed = asyncio.Event()
         self._closing = False
@@ -86,15 +101,32 @@ class Pools:
     def __contains__(self, sandbox_id: str) -> bool:
         return sandbox_id in self._held
 
+    @contextlib.asynccontextmanager
+    async def turn(
+        self, owner: str, environment: Environment, *, has_files: bool
+    ) -> AsyncIterator[SpareSandbox | None]:
+        """`reserve`, once it is the owner's turn to be given one; the turn is held over the block.
+
+        It is neither waited for nor held where there is none. Raises LimitReached.
+        """
+        pool = self._find(environment, has_files=has_files)
+        share = await self._claims.take(owner) if pool is not None and pool.ready else None
+        try:
+            spare = self.reserve(environment, has_files=has_files)
+            if spare is None and share is not None:
+                share.release()
+            yield spare
+        finally:
+            if share is not None:
+                share.release()
+
     def reserve(self, environment: Environment, *, has_files: bool) -> SpareSandbox | None:
         """A sandbox made of exactly this environment, to be handed over or put back; None when there is none.
 
         `has_files` says that there may be files in the workspace that the session starts with.
         """
-        pool = self._pools.get(environment.name)
-        if pool is None or self._closing or find_obstacle(environment, has_files=has_files):
-            return None
-        if pool.environment != environment:  # one of the two changed a moment ago: the next look drains the pool
+        pool = self._find(environment, has_files=has_files)
+        if pool is None:
             return None
         spare = pool.take(self._clock.now())
         metrics.count_pool_request(environment.name, hit=spare is not None)
@@ -103,6 +135,13 @@ class Pools:
         else:
             self._taken_at = time.monotonic()
         return spare
+
+    def _find(self, environment: Environment, *, has_files: bool) -> Pool | None:
+        pool = self._pools.get(environment.name)
+        if pool is None or self._closing or find_obstacle(environment, has_files=has_files):
+            return None
+        # Else one of the two changed a moment ago: the next look drains the pool.
+        return pool if pool.environment == environment else None
 
     async def relieve(self, enough: Callable[[], bool]) -> None:
         """Give up what is ready, then what starts, one after the other, until the host has enough memory for a session.
@@ -155,6 +194,7 @@ class Pools:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(REST_SECONDS if self._rests() else LOOK_SECONDS):
                     await self._changed.wait()
+            await asyncio.sleep(PAUSE_SECONDS)
 
     async def aclose(self) -> None:
         """Remove all sandboxes of all pools, those that are being started too."""
@@ -228,7 +268,7 @@ class Pools:
         left = self._settings.pool_memory_mb * MEGABYTE - used
         short = [pool for pool in self._pools.values() if pool.missing(now) > 0 and pool.next_bytes <= left]
         if self._rests():
-            short = [pool for pool in short if not pool.ready]
+            short = [pool for pool in short if not pool.ready and now - pool.emptied >= LONGEST_REST_SECONDS]
         return max(short, key=lambda pool: pool.missing(now) / pool.target(now), default=None)
 
     def _begin(self, pool: Pool) -> None:
@@ -281,7 +321,7 @@ class Pools:
             await kernel.warm_up()
             if misses_index(environment):
                 await self._say_packages(kernel.guest)
-            usage = await kernel.usage()
+            usage = await kernel.watch_memory(environment.memory_levels.percents)
         except BaseException:
             await kernel.destroy()
             raise
@@ -297,7 +337,9 @@ class Pools:
     def _forget(self, pool: Pool, spare: SpareSandbox) -> None:
         """It is a session's, or gone."""
         self._held.discard(spare.id)
-        pool.reserved.discard(spare)
+        if spare in pool.reserved:
+            pool.reserved.remove(spare)
+            self._taken_at = time.monotonic()
         self._changed.set()
 
     def _drop_spoiled(self, pool: Pool, spare: SpareSandbox) -> None:

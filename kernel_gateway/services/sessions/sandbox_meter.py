@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Callable
 
 from kernels.errors import KernelsError
+from kernels.sandbox import SandboxUsage
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
 from sandcell.models.sessions import Usage
 
@@ -18,6 +19,8 @@ class SandboxMeter:
 
     def __init__(self, find_kernel: Callable[[], SandboxedKernel | None]) -> None:
         self.last = Usage()
+        self.has_measured = False
+        """Whether any sandbox of the session was measured."""
         self._find_kernel = find_kernel
         self._spent_seconds = 0.0
 
@@ -30,16 +33,21 @@ class SandboxMeter:
             async with asyncio.timeout(USAGE_SECONDS):
                 used = await kernel.usage()
             if kernel is self._find_kernel():  # else it is counted among those before by now
-                self.last = Usage(
-                    memory_bytes=used.memory_bytes,
-                    memory_peak_bytes=used.memory_peak_bytes,
-                    memory_limit_bytes=used.memory_limit_bytes,
-                    cpu_seconds=self._spent_seconds + used.cpu_seconds,
-                    pids=used.pids,
-                    storage_used_bytes=used.storage_used_bytes,
-                    storage_limit_bytes=used.storage_limit_bytes,
-                )
+                self.note(used)
         return self.last
+
+    def note(self, used: SandboxUsage) -> None:
+        """What the present sandbox uses, or the one that is about to be."""
+        self.has_measured = True
+        self.last = Usage(
+            memory_bytes=used.memory_bytes,
+            memory_peak_bytes=used.memory_peak_bytes,
+            memory_limit_bytes=used.memory_limit_bytes,
+            cpu_seconds=self._spent_seconds + used.cpu_seconds,
+            pids=used.pids,
+            storage_used_bytes=used.storage_used_bytes,
+            storage_limit_bytes=used.storage_limit_bytes,
+        )
 
     def end_sandbox(self) -> None:
         """The sandbox that was measured last goes: the next begins to count at zero."""

@@ -59,7 +59,8 @@ TRIES = 3
 SandboxEvent: TypeAlias = KernelEvent | WorkspaceRestored
 OnLaunched: TypeAlias = Callable[[SandboxedKernel], Awaitable[None]]
 Keep: TypeAlias = Callable[[SandboxedKernel, Mirror], Awaitable[None]]
-BeginRestore: TypeAlias = Callable[[SandboxInfo], Awaitable[None]]
+BeginRestore: TypeAlias = Callable[[SandboxInfo], Awaitable[bool]]
+"""Lays the workspace out, and says whether all of it is there."""
 
 
 class _Listener:
@@ -100,6 +101,8 @@ class SessionSandbox:
     watched: Watched | None = None
     _info: SandboxInfo | None = None
     """The present sandbox, or the last one."""
+    _marked_ready: SandboxInfo | None = None
+    """The sandbox whose claim has said that its workspace is whole."""
     _copy: WorkspaceCopy | None = None
     _left_over = False
     """Whether something of the last sandbox may still be there: the next one has the same id."""
@@ -121,7 +124,7 @@ class SessionSandbox:
         egress_gateway: EgressGateway,
         flushes: Flushes,
         may_launch: Callable[[], Awaitable[None]],
-        on_created: BeginRestore,
+        on_created: Callable[[SandboxInfo], Awaitable[None]],
         on_launched: OnLaunched,
         on_event: Callable[[SandboxEvent], None],
     ) -> None:
@@ -416,13 +419,15 @@ class SessionSandbox:
             kernel = spare.hand_over(listener)
             with metrics.time_phase("claim"):
                 async with asyncio.timeout(self._launch_seconds):
-                    await self._runtime.claim(kernel.info.sandbox_id)
+                    laid = await begin_restore(kernel.info)
+                    used = await self._runtime.claim(kernel.info.sandbox_id, workspace_ready=laid)
                     if generation != kernel.generation:
                         await kernel.renumber(generation)
-                    await begin_restore(kernel.info)
         except BaseException:
             await asyncio.shield(spare.discard())
             raise
+        self._marked_ready = kernel.info if laid else None
+        self.meter.note(used)
         return kernel
 
     @property
@@ -439,7 +444,7 @@ class SessionSandbox:
     ) -> SandboxedKernel:
         begun: list[WorkspaceRestore] = []
 
-        async def begin_restore(info: SandboxInfo) -> None:
+        async def begin_restore(info: SandboxInfo) -> bool:
             await self.egress_gateway.open(spec.environment, info.sandbox_id)
             # What waits on this host is newer than what the store has: it goes there before the restore reads it.
             if await self._spool.deliver(self._workspace_id):
@@ -452,7 +457,7 @@ class SessionSandbox:
                 metrics.note_phase("restore", began)
 
             begun.append(WorkspaceRestore(self._background, mirror, finish))
-            await begun[0].begin()
+            return await begun[0].begin()
 
         listener, kernel = _Listener(self._kernel_event), None
         try:
@@ -478,7 +483,8 @@ class SessionSandbox:
         if self._copy is not None:
             await self._copy.push()
         await self._watch(info, mirror)
-        await self._runtime.mark_workspace_ready(info.sandbox_id)
+        if self._marked_ready is not info:
+            await self._runtime.mark_workspace_ready(info.sandbox_id)
         self._on_event(WorkspaceRestored(report))
         if self._state.now is State.RESTORING:  # it may have been lost or given up meanwhile
             self._state.move(State.READY)

@@ -146,20 +146,22 @@ class Sessions:
     ) -> Session:
         """Start it if there is a place; one that is refused holds neither a spare sandbox nor memory."""
         self._readiness.require_accepting()
-        row = self._row(principal, body, chosen.environment.name, session_id or str(uuid.uuid4()))
-        spare = self._pools.reserve(chosen.environment, has_files=has_files or body.workspace_id is not None)
-        if spare is not None and session_id is None:  # one id for both is easier to look for on the host
-            row = self._row(principal, body, chosen.environment.name, spare.id)
-        live = self._build(row, surroundings, spare)
-        live.sandbox.egress_gateway.expect(chosen.environment)
-        live.start_task = self._background.spawn(self._start(live, body.workspace_id, chosen), f"start {row.id}")
-        try:
-            await asyncio.shield(live.start_task)
-        except asyncio.CancelledError:
-            if live.start_task.cancelled():
-                raise SessionTerminated("the session was ended while it started", session_id=row.id) from None
-            raise
-        return await _describe_now(live)
+        has_files = has_files or body.workspace_id is not None
+        async with self._pools.turn(principal.id, chosen.environment, has_files=has_files) as spare:
+            # One id for both is easier to look for on the host.
+            own_id = session_id or (str(uuid.uuid4()) if spare is None else spare.id)
+            row = self._row(principal, body, chosen.environment.name, own_id)
+            live = self._build(row, surroundings, spare)
+            live.sandbox.egress_gateway.expect(chosen.environment)
+            live.start_task = self._background.spawn(self._start(live, body.workspace_id, chosen), f"start {row.id}")
+            try:
+                await asyncio.shield(live.start_task)
+            except asyncio.CancelledError:
+                if live.start_task.cancelled():
+                    raise SessionTerminated("the session was ended while it started", session_id=row.id) from None
+                raise
+        # The claim of a pool's sandbox has said a moment ago what it uses.
+        return live.describe() if live.sandbox.meter.has_measured else await _describe_now(live)
 
     def _build(self, row: SessionRow, surroundings: Surroundings | None, spare: SpareSandbox | None) -> LiveSession:
         """Raises Conflict when a session of this id lives."""

@@ -44,9 +44,12 @@ class WorkspaceRestore:
         self._task: asyncio.Task[None] | None = None
         self._closed = False
 
-    async def begin(self) -> None:
-        """Lay the workspace out; its files follow in the background. Raises WorkspaceSyncError."""
-        await self.mirror.begin_restore()
+    async def begin(self) -> bool:
+        """Lay the workspace out; whether that was all, else its files follow in the background.
+
+        Raises WorkspaceSyncError.
+        """
+        return await self.mirror.begin_restore()
 
     def go_on(self) -> asyncio.Task[None]:
         """See it to its end in the background: what has failed is begun again."""

@@ -45,7 +45,7 @@ def require_place(connection: Connection, settings: Settings, principal_id: str,
     if disabled:  # since this call was let in
         raise Unauthorized
     own = quota or settings.own_sessions
-    live, own_live = sessions.count_live(connection), sessions.count_live(connection, principal_id)
+    live, own_live = sessions.count_places(connection, principal_id)
     all_taken = f"{most:,} sessions are live, which is the most"
     own_taken = f"{own:,} of your sessions are live, which is the most that one principal may have: stop one first"
     # Live sessions alone first: where these are too many no removal helps, and nobody waits for one.

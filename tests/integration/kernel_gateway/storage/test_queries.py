@@ -135,6 +135,7 @@ def sessions_and_what_runs() -> Iterator[Step]:
     yield step(sessions.add, SESSION)
     yield step(agents.live_sessions, "p", "e")
     yield from (step(sessions.count_live, each) for each in ("p", None))
+    yield step(sessions.count_places, "p")
     for count in (executions.add, executions.add_ended):
         row = an_execution(count.__name__)
         ended = NOW + 1 if count is executions.add_ended else None

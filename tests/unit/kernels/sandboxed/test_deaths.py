@@ -84,3 +84,27 @@ def test_kills_are_counted_again_once_memory_may_have_run_out(monkeypatch: pytes
         await kills.aclose()
 
     asyncio.run(scenario())
+
+
+def test_what_was_counted_a_moment_ago_is_not_counted_again_while_memory_stays_far_away() -> None:
+    async def scenario() -> None:
+        counted, crossings = list[None](), [3]
+
+        async def usage() -> SandboxUsage:
+            counted.append(None)
+            return SandboxUsage(1, 1, 100, 0.0, 1, 7, 0, 0)
+
+        kills = MemoryKills(usage, lambda: crossings[0])
+        kills.note(7)
+        kills.note_life()
+        await asyncio.sleep(0)
+        assert counted == []
+        assert await kills.since() is None, "those were before"
+        crossings[0] += 1
+        before = len(counted)
+        kills.note_life()
+        await asyncio.sleep(0)
+        assert len(counted) == before + 1
+        await kills.aclose()
+
+    asyncio.run(scenario())

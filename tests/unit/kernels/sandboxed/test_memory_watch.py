@@ -187,6 +187,31 @@ def test_what_passed_a_share_is_known_before_it_is_looked_at() -> None:
     on_watch(test, event=True)
 
 
+@pytest.mark.parametrize("event", [True, False])
+def test_one_that_was_prepared_is_not_asked_for_when_the_first_code_begins(event: bool) -> None:
+    async def test() -> None:
+        memory = CountedMemory(event=event)
+        watch = MemoryWatch(cast("SandboxRuntime", memory), "s")
+        try:
+            assert (await watch.prepare(PERCENTS)).memory_held_bytes == 10
+            assert watch.crossings == (0 if event else None)
+            await watch.open(PERCENTS)
+            watch.begin(lambda _usage, _began: None)
+            await asyncio.sleep(0.05)
+            assert memory.looks == (1 if event else 2), "without events it cannot be known"
+            if event:
+                memory.looked.clear()
+                memory.signal()
+                async with asyncio.timeout(120):
+                    await memory.looked.wait()
+        finally:
+            await watch.aclose()
+            if memory.event is not None:
+                os.close(memory.event)
+
+    asyncio.run(test())
+
+
 def test_where_no_event_comes_nothing_is_known() -> None:
     async def test(_memory: CountedMemory, watch: MemoryWatch) -> None:
         assert watch.crossings is None

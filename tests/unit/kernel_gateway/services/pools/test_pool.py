@@ -46,6 +46,15 @@ def test_one_that_is_reserved_is_not_replaced_before_its_session_has_it() -> Non
     assert (pool.missing(0), pool.describe(0).hits) == (1, 1)
 
 
+def test_it_is_known_since_when_there_is_none_left() -> None:
+    pool = make_pool(2, 2, ready=2)
+    assert pool.take(5) is not None
+    assert pool.emptied < 0
+    assert pool.take(6) is not None
+    assert pool.take(7) is None
+    assert pool.emptied == 6
+
+
 def test_what_is_too_much_is_given_away_but_not_what_starts_hold() -> None:
     pool = make_pool(0, 5, ready=3)
     assert pool.take(0) is not None
