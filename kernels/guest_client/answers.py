@@ -85,7 +85,8 @@ class FileStat:
 
     Names that are not UTF-8 hold surrogates, as `os.fsdecode` makes them. `modified` is seconds since the epoch.
     `version` differs once the file has changed, if it is `settled`; it is empty in lists of the workspace, and when it
-    is not known. The last four are told where paths are relative to the sandbox's root; `target` is a link's.
+    is not known. From `mode` to `target`, a link's, all is told where paths are relative to the sandbox's root. What is
+    in an `unread` directory could not be looked at.
     """
 
     path: str
@@ -98,6 +99,7 @@ class FileStat:
     uid: int = 0
     gid: int = 0
     target: str = ""
+    unread: bool = False
 
 
 def parse(line: bytes) -> dict[str, Any]:
@@ -206,6 +208,7 @@ def parse_file(value: object) -> FileStat:
         uid=_optional_number(value, "uid"),
         gid=_optional_number(value, "gid"),
         target=str(value.get("target", ""))[:4096],
+        unread=value.get("unread") is True,
     )
 
 

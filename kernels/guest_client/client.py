@@ -365,6 +365,32 @@ class GuestClient:
         found = await self._json("GET", f"/v1/files?{query}", deadline_seconds=WALK_SECONDS)
         return [guest_answers.parse_file(entry) for entry in guest_answers.of_type(found, "files", list)]
 
+    async def list_tree(self, path: str, *, limit: int) -> list[FileStat]:
+        """All below a directory of the sandbox, in the order of `list_files`, page by page; at most `limit` entries.
+
+        Directories that could not be looked through are `unread`.
+        """
+        found: dict[str, FileStat] = {}
+        query = f"path={_quote(path)}&recursive=true&everywhere=true"
+        more, after = True, ""
+        while more and len(found) < limit:
+            page = await self._json(
+                "GET",
+                f"/v1/files?{query}&limit={limit - len(found)}&after={_quote(after)}",
+                deadline_seconds=WALK_SECONDS,
+            )
+            before = len(found)
+            for entry in map(guest_answers.parse_file, guest_answers.of_type(page, "files", list)):
+                if entry.path in found and not entry.unread:  # it is said again of a directory that a page ended in
+                    raise SandboxFailed("the guest lists a name twice")
+                if entry.path not in found:
+                    after = entry.path
+                found[entry.path] = entry
+            more = page.get("more") is True  # a guest of before pages says all at once
+            if more and len(found) == before:
+                raise SandboxFailed("the guest's pages do not end")
+        return list(found.values())
+
     async def stat_file(self, path: str, *, everywhere: bool = False) -> FileStat:
         """What is at this path; links are described and not followed."""
         query = f"path={_quote(path)}{_where(everywhere)}"

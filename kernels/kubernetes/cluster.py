@@ -74,13 +74,12 @@ class Cluster:
         found = await self._ask(lambda api: api.core.list_namespaced_secret, label_selector=selector)
         return list(found.get("items", ()))
 
-    async def delete_pod(self, name: str, grace_seconds: int) -> Object:
-        return await self._ask(
-            lambda api: api.core.delete_namespaced_pod,
-            name,
-            grace_period_seconds=grace_seconds,
-            propagation_policy=_BACK,
-        )
+    async def delete_pod(self, name: str, grace_seconds: int, uid: str = "") -> Object:
+        """Of this uid alone, when one is given: `Exists` says that there is another of its name."""
+        body: Object = {"gracePeriodSeconds": grace_seconds, "propagationPolicy": _BACK}
+        if uid:
+            body["preconditions"] = {"uid": uid}
+        return await self._ask(lambda api: api.core.delete_namespaced_pod, name, body=body)
 
     async def delete_secret(self, name: str) -> Object:
         return await self._ask(lambda api: api.core.delete_namespaced_secret, name, propagation_policy=_BACK)

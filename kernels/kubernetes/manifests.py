@@ -26,6 +26,9 @@ SERVICE: Final = f"{DOMAIN}/service"
 SANDBOX: Final = f"{DOMAIN}/sandbox"
 READY: Final = f"{DOMAIN}/workspace-ready"
 DIGEST: Final = f"{DOMAIN}/environment-digest"
+START: Final = f"{DOMAIN}/start"
+"""Which start made it: one that fails takes back what is its own."""
+POLICY: Final = "sandcell-sandboxes"
 PORT: Final = 7443
 _OURS: Final = {"app.kubernetes.io/name": "sandcell-sandbox"}
 KEYS: Final = "/run/sandcell-keys"
@@ -49,7 +52,7 @@ def labels(service: str, sandbox_id: str) -> dict[str, str]:
     return {**_OURS, SERVICE: service, SANDBOX: sandbox_id}
 
 
-def secret(service: str, spec: SandboxSpec, keys: Mapping[str, bytes]) -> Manifest:
+def secret(service: str, spec: SandboxSpec, keys: Mapping[str, bytes], start: str) -> Manifest:
     """The keys, and what is to be known of the sandbox without its pod."""
     return {
         "apiVersion": "v1",
@@ -58,7 +61,7 @@ def secret(service: str, spec: SandboxSpec, keys: Mapping[str, bytes]) -> Manife
         "metadata": {
             "name": name_of(spec.sandbox_id),
             "labels": labels(service, spec.sandbox_id),
-            "annotations": {DIGEST: spec.environment.digest},
+            "annotations": {DIGEST: spec.environment.digest, START: start},
         },
         "data": {name: base64.b64encode(content).decode() for name, content in keys.items()},
     }
@@ -69,7 +72,7 @@ def policy() -> Manifest:
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
-        "metadata": {"name": "sandcell-sandboxes"},
+        "metadata": {"name": POLICY},
         "spec": {
             "podSelector": {"matchLabels": dict(_OURS)},
             "policyTypes": ["Ingress", "Egress"],
@@ -77,6 +80,18 @@ def policy() -> Manifest:
             "egress": [],
         },
     }
+
+
+def is_closed(found: Manifest) -> bool:
+    """Whether a policy that is there closes pods off as ours does; what the server leaves out is empty."""
+    spec, wanted = found.get("spec", {}), policy()["spec"]
+    return (
+        spec.get("podSelector") == wanted["podSelector"]
+        and set(spec.get("policyTypes", ())) == set(wanted["policyTypes"])
+        and spec.get("ingress") == wanted["ingress"]
+        and not spec.get("egress")
+        and not found.get("metadata", {}).get("deletionTimestamp")
+    )
 
 
 def pod(service: str, spec: SandboxSpec, *, image: str, runtime_class: str, owner: str) -> Manifest:

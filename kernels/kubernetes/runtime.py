@@ -10,6 +10,7 @@ import asyncio
 import base64
 import contextlib
 import functools
+import logging
 import os
 import re
 import secrets
@@ -24,17 +25,21 @@ from typing import Any, Final
 
 from kernels.errors import KernelsError, NotListening, RuntimeUnusable, SandboxFailed, SandboxGone
 from kernels.guest_client.client import GuestClient
-from kernels.kubernetes import certificates, images, manifests
+from kernels.kubernetes import accounts, certificates, images, manifests, pod_status
+from kernels.kubernetes.accounts import Account
 from kernels.kubernetes.cluster import Cluster, Exists, Missing, Object
 from kernels.kubernetes.streams import Streams
 from kernels.sandbox import Finding, PagedOut, RuntimeSettings, SandboxInfo, SandboxSpec, SandboxUsage
 from kernels.wire.dialing import PATIENCE_SECONDS
 
+log = logging.getLogger(__name__)
 NAME: Final = "kubernetes"
 START_SECONDS: Final = 120.0
 """How long a pod has to be placed, to get its image and to run."""
 END_SECONDS: Final = 30.0
 """How long its end is waited for before it is taken out of the cluster's books: its node may be lost."""
+GONE_SECONDS: Final = 50.0
+"""How long it may stay in them all the same: something in the cluster holds it. Callers wait for 60 s."""
 GRACE_SECONDS: Final = 1
 WORKSPACE: Final = "workspace"
 """The service's copy, beside what it has fetched a part of."""
@@ -46,6 +51,10 @@ _HOPELESS: Final = (
     *("CreateContainerConfigError", "CreateContainerError", "RunContainerError"),
 )
 """Why a container waits that will not start by waiting; all but the second are tried again by the cluster, in vain."""
+_OPENED: Final = (
+    f"the network policy {manifests.POLICY} does not close pods off as it is to: somebody has changed it. Remove it,"
+    " and it is made again"
+)
 _UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
@@ -55,7 +64,7 @@ class _End:
 
     address: str
     context: ssl.SSLContext
-    storage_bytes: int
+    account: Account
     guest: GuestClient = field(repr=False)
 
 
@@ -68,7 +77,7 @@ class KubernetesRuntime:
         self._streams = Streams()
         self._ends: dict[str, _End] = {}
         self._closed_off = False
-        """Whether the policy is known to be there, without which no pod is made."""
+        """Whether the policy has been there."""
 
     @functools.cached_property
     def service(self) -> str:
@@ -88,12 +97,19 @@ class KubernetesRuntime:
         try:
             version = await self.cluster.version()
             missing = await self.cluster.missing_rights()
+            policy = await self._find_policy()
         except (RuntimeUnusable, SandboxFailed) as error:
             return (Finding("kubernetes", ok=False, detail=str(error), remedy="set kubernetes_config"),)
         rights = f"in the namespace {namespace}: " + (f"not {', '.join(missing)}" if missing else "all that are needed")
         return (
             Finding("kubernetes", ok=True, detail=f"the API server answers: {version}"),
             Finding("rights", ok=not missing, detail=rights, remedy="bind a Role with these to the service's account"),
+            Finding(
+                "network policy",
+                ok=policy is None or manifests.is_closed(policy),
+                detail=f"{manifests.POLICY} is " + ("not there yet" if policy is None else "there"),
+                remedy=_OPENED,
+            ),
             Finding(
                 "network policies",
                 ok=False,
@@ -106,7 +122,8 @@ class KubernetesRuntime:
     async def create(self, spec: SandboxSpec) -> SandboxInfo:
         _require_id(spec.sandbox_id)
         await self._close_off()
-        making = asyncio.create_task(self._make(spec))
+        start = secrets.token_hex(8)
+        making = asyncio.create_task(self._make(spec, start))
         try:
             await asyncio.shield(making)
             await self._await_running(spec.sandbox_id)
@@ -114,7 +131,7 @@ class KubernetesRuntime:
             raise SandboxFailed(f"a sandbox {spec.sandbox_id} exists already: {error}") from None
         except BaseException:
             await asyncio.wait([making])  # it ends: each of its requests has a deadline
-            await asyncio.shield(self._take_back(spec.sandbox_id))
+            await asyncio.shield(self._take_back(spec.sandbox_id, start))
             raise
         return SandboxInfo(
             spec.sandbox_id,
@@ -144,13 +161,15 @@ class KubernetesRuntime:
             self._make_place(sandbox_id)
 
     async def list(self) -> tuple[SandboxInfo, ...]:
+        with contextlib.suppress(RuntimeUnusable, SandboxFailed):  # said by `check`, and by what makes the next pod
+            await self._close_off()
         found = await self.cluster.list_secrets(f"{manifests.SERVICE}={self.service}")
         return tuple(self._info(each["metadata"]) for each in found)
 
     async def running(self, sandbox_id: str) -> bool:
         _require_id(sandbox_id)
         try:
-            return _runs(await self.cluster.read_pod(manifests.name_of(sandbox_id)))
+            return pod_status.runs(await self.cluster.read_pod(manifests.name_of(sandbox_id)))
         except Missing:
             return False
 
@@ -160,17 +179,7 @@ class KubernetesRuntime:
             found = await end.guest.usage()
         except (KernelsError, OSError) as error:
             raise SandboxGone(f"sandbox {sandbox_id} does not say what it uses: {error}") from None
-        return SandboxUsage(
-            memory_bytes=int(found["memory"]),
-            memory_peak_bytes=int(found["memory_peak"]),
-            memory_limit_bytes=int(found["memory_limit"]),
-            cpu_seconds=found["cpu_seconds"],
-            pids=int(found["pids"]),
-            oom_kills=int(found["oom_kills"]),
-            storage_used_bytes=0,  # the cluster evicts a pod that takes more than its limit, and says no figure
-            storage_limit_bytes=end.storage_bytes,
-            memory_held_bytes=int(found["memory_held"]),
-        )
+        return end.account.hold(found, time.time())
 
     async def watch_memory(self, sandbox_id: str, percents: tuple[int, ...]) -> int:
         raise SandboxFailed("a pod's memory cannot be watched from outside")
@@ -215,14 +224,25 @@ class KubernetesRuntime:
         self.cluster.close()
 
     async def _close_off(self) -> None:
-        """Have the policy there before the first pod."""
-        if self._closed_off:
-            return
-        with contextlib.suppress(Exists):
-            await self.cluster.create_policy(manifests.policy())
+        """Have the policy there, as it is to be, whenever a pod is made, and at each sweep."""
+        policy = await self._find_policy()
+        if policy is None:
+            if self._closed_off:
+                log.error("the network policy %s was gone: pods were open", manifests.POLICY)
+            with contextlib.suppress(Exists):
+                await self.cluster.create_policy(manifests.policy())
+            policy = await self._find_policy()
+        if policy is None or not manifests.is_closed(policy):
+            raise RuntimeUnusable(_OPENED)
         self._closed_off = True
 
-    async def _make(self, spec: SandboxSpec) -> None:
+    async def _find_policy(self) -> Object | None:
+        try:
+            return await self.cluster.read_policy(manifests.POLICY)
+        except Missing:
+            return None
+
+    async def _make(self, spec: SandboxSpec, start: str) -> None:
         """The Secret, the pod and the service's directory. Raises Exists when there is such a Secret already."""
         name = manifests.name_of(spec.sandbox_id)
         kubernetes = self.settings.kubernetes
@@ -232,7 +252,7 @@ class KubernetesRuntime:
             self.service, spec, image=image, runtime_class=runtime_class, owner=""
         )  # refused before any is made
         keys = await asyncio.to_thread(certificates.make, name)
-        secret = await self.cluster.create_secret(manifests.secret(self.service, spec, keys))
+        secret = await self.cluster.create_secret(manifests.secret(self.service, spec, keys, start))
         self._make_place(spec.sandbox_id)
         owner = str(secret["metadata"]["uid"])
         try:
@@ -251,9 +271,9 @@ class KubernetesRuntime:
                 pod = await self.cluster.read_pod(name)
             except Missing:
                 raise SandboxFailed("the pod was removed while it started") from None
-            if _runs(pod) and pod["status"].get("podIP"):
+            if pod_status.runs(pod) and pod["status"].get("podIP"):
                 return
-            why = _why_not(pod) or why
+            why = pod_status.explain(pod) or why
             if pod["status"].get("phase") in ("Failed", "Succeeded") or why.split(":")[0] in _HOPELESS:
                 raise SandboxFailed(f"the pod does not start: {why}")
             if time.monotonic() > give_up:
@@ -261,30 +281,45 @@ class KubernetesRuntime:
             await asyncio.sleep(pause)
             pause = min(pause * 1.1, _SLOW_POLL_SECONDS)
 
-    async def _take_back(self, sandbox_id: str) -> None:
-        """What a start has made that failed; what resists is the sweep's."""
+    async def _take_back(self, sandbox_id: str, start: str) -> None:
+        """What a start has made that failed, and nothing of another one; what resists is the sweep's."""
         with contextlib.suppress(KernelsError):
-            await self._remove(sandbox_id)
+            secret = await self.cluster.read_secret(manifests.name_of(sandbox_id))
+            if secret["metadata"].get("annotations", {}).get(manifests.START) == start:
+                await self._remove(sandbox_id, owner=str(secret["metadata"]["uid"]))
 
-    async def _remove(self, sandbox_id: str) -> None:
-        """The pod, and once it has ended what is left; a pod of a lost node is struck off after a while."""
+    async def _remove(self, sandbox_id: str, owner: str = "") -> None:
+        """The pod, and once it has ended what is left. With an `owner`, a Secret's uid, a pod of that one alone."""
         name = manifests.name_of(sandbox_id)
         end = self._ends.pop(sandbox_id, None)
         if end is not None:
             await end.guest.aclose()
-        give_up, pause = time.monotonic() + END_SECONDS, _POLL_SECONDS
-        grace = GRACE_SECONDS
         with contextlib.suppress(Missing):
-            await self.cluster.delete_pod(name, grace)
-            while True:
-                await self.cluster.read_pod(name)
-                if time.monotonic() > give_up:
-                    await self.cluster.delete_pod(name, 0)
-                await asyncio.sleep(pause)
-                pause = min(pause * 1.5, _SLOW_POLL_SECONDS)
+            pod = await self.cluster.read_pod(name)
+            if not owner or owner in pod_status.owners(pod):
+                await self._remove_pod(pod)
         with contextlib.suppress(Missing):
             await self.cluster.delete_secret(name)
         await asyncio.to_thread(shutil.rmtree, self._place(sandbox_id), ignore_errors=True)
+
+    async def _remove_pod(self, pod: Object) -> None:
+        """Until it is gone: one of a lost node is struck off after a while. Raises SandboxFailed when it stays."""
+        name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+        began, pause, grace = time.monotonic(), _POLL_SECONDS, GRACE_SECONDS
+        with contextlib.suppress(Missing, Exists):  # or another one has its name by now
+            await self.cluster.delete_pod(name, grace, uid)
+            while pod["metadata"]["uid"] == uid:
+                waited = time.monotonic() - began
+                if waited > GONE_SECONDS:
+                    raise SandboxFailed(
+                        f"the pod {name} is still there after {GONE_SECONDS:g} s: {pod_status.holders(pod)}"
+                    )
+                if waited > END_SECONDS and grace:
+                    grace = 0
+                    await self.cluster.delete_pod(name, grace, uid)
+                await asyncio.sleep(pause)
+                pause = min(pause * 1.5, _SLOW_POLL_SECONDS)
+                pod = await self.cluster.read_pod(name)
 
     async def _end(self, sandbox_id: str) -> _End:
         """How its guest is reached: known, or read from the cluster. Raises SandboxGone."""
@@ -301,7 +336,7 @@ class KubernetesRuntime:
             if not address:
                 raise NotListening(f"the pod of sandbox {sandbox_id} has no address")
             guest = GuestClient(functools.partial(self.dial, sandbox_id))
-            found = self._ends.setdefault(sandbox_id, _End(address, context, _storage_of(pod), guest))
+            found = self._ends.setdefault(sandbox_id, _End(address, context, accounts.open_account(pod), guest))
         return found
 
     def _info(self, metadata: Mapping[str, Any]) -> SandboxInfo:
@@ -333,34 +368,5 @@ def _require_id(sandbox_id: str) -> None:
         raise SandboxFailed(f"a sandbox id is a UUID with dashes, not {sandbox_id!r}")
 
 
-def _runs(pod: Object) -> bool:
-    """Whether the guest's process is there, as far as the cluster knows: not on a node that is lost."""
-    status = pod.get("status", {})
-    if pod["metadata"].get("deletionTimestamp") or status.get("phase") != "Running":
-        return False
-    ready = [each.get("status") for each in status.get("conditions", ()) if each.get("type") == "Ready"]
-    containers = status.get("containerStatuses", ())
-    return "False" not in ready and any("running" in each.get("state", {}) for each in containers)
-
-
-def _why_not(pod: Object) -> str:
-    """What the cluster says of a pod that does not run."""
-    status = pod.get("status", {})
-    for each in status.get("containerStatuses", ()):
-        for state in each.get("state", {}).values():
-            if reason := state.get("reason"):
-                return f"{reason}: {state.get('message', '')}".strip()
-    for each in status.get("conditions", ()):
-        if each.get("status") == "False" and each.get("message"):
-            return f"{each.get('reason', '')}: {each['message']}"
-    return str(status.get("message", ""))
-
-
 def _keys(secret: Object) -> dict[str, bytes]:
     return {name: base64.b64decode(content) for name, content in secret.get("data", {}).items()}
-
-
-def _storage_of(pod: Object) -> int:
-    limits = pod["spec"]["containers"][0].get("resources", {}).get("limits", {})
-    text = str(limits.get("ephemeral-storage", ""))
-    return int(text) if text.isdigit() else 0

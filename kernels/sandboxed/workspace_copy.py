@@ -2,7 +2,7 @@
 
 For a runtime whose `SandboxInfo` says `workspace_copy`. All goes through the guest, which is hostile: what it lists is
 held to the bounds of the workspace, names lead nowhere but into the copy, and no link is followed. Only the service
-writes in the copy, so what was looked at stays as it was.
+writes in the copy, so what was looked at stays as it was. What code has closed to itself is unknown, and stays.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import shutil
 import stat
 import tarfile
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
 from pathlib import Path
@@ -34,6 +34,9 @@ _UNPACK: Final = (
 )
 _PIECE: Final = 256 * 1024
 _PART: Final = "incoming"
+_WHOLE: Final = "whole"
+_CHANGING: Final = ("not_found", "file_changed", "not_a_file", "is_a_directory", "not_a_directory", "is_a_link")
+"""What a guest says of files that are not any more as they were listed."""
 
 
 T = TypeVar("T")
@@ -51,6 +54,13 @@ class WorkspaceCopy:
         self._versions: dict[str, tuple[str, str, int]] = {}
         self._live = False
         self._pulling = asyncio.Lock()
+        self.unknown: Mapping[bytes, str] = {}
+        """Paths that could not be looked at the last time, with all beneath them, and why."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of the workspace has been here: else what is missing here is no sign that it was removed."""
+        return self._top.with_name(_WHOLE).exists()
 
     async def push(self) -> None:
         """Lay the copy out in the sandbox, whose workspace is empty: it is live then. Raises KernelsError."""
@@ -60,6 +70,7 @@ class WorkspaceCopy:
                 done = await self._guest.run_command(_UNPACK, timeout_seconds=UNPACK_SECONDS, output_bytes=4096)
                 if done.exit_code != 0:
                     raise SandboxFailed(f"the workspace could not be laid out: {done.stderr.strip()[:500]}")
+        self._top.with_name(_WHOLE).touch()
         self.go_on()
 
     def go_on(self) -> None:
@@ -88,21 +99,25 @@ class WorkspaceCopy:
         await self._guest.aclose()
 
     async def _pull(self) -> None:
-        listed = await self._guest.list_files(_TOP, recursive=True, limit=MOST_NAMES, everywhere=True)
+        listed = await self._guest.list_tree(_TOP, limit=MOST_NAMES)
         wanted = check(listed, self._most_bytes)
-        await _in_thread(_remove_others, self._top, wanted)
+        gone = await _in_thread(_find_gone, self._top, wanted, self._most_bytes)
+        await _in_thread(_remove, gone)
         self._versions = {path: known for path, known in self._versions.items() if path in wanted}
+        unknown = {os.fsencode(path): "cannot be listed" for path, entry in wanted.items() if entry.unread}
         for path, entry in wanted.items():  # a directory comes before what is in it
             place, known = self._top / path, (entry.kind, entry.version, entry.mode)
             if self._versions.get(path) == known:
                 continue
             if entry.kind == "directory":
-                await _in_thread(_make_directory, place)
+                await _in_thread(_make_directory, place, entry.mode)
             elif entry.kind == "link":
                 await self._take_link(entry, place)
-            elif entry.kind != "file" or not await self._take_file(entry, place):
+            elif entry.kind != "file" or not await self._take_file(entry, place, unknown):
                 continue
             self._versions[path] = known
+        self.unknown = unknown
+        self._top.with_name(_WHOLE).touch()
 
     async def _take_link(self, entry: FileStat, place: Path) -> None:
         """It changes meanwhile, or is gone: the next time, perhaps."""
@@ -114,8 +129,8 @@ class WorkspaceCopy:
         if target and "\0" not in target:
             place.symlink_to(target)
 
-    async def _take_file(self, entry: FileStat, place: Path) -> bool:
-        """Put one file there; False when it changes meanwhile, is gone or closed: the next time, perhaps."""
+    async def _take_file(self, entry: FileStat, place: Path, unknown: dict[bytes, str]) -> bool:
+        """Put one file there; False when it changes meanwhile, is gone or unknown: the next time, perhaps."""
         unfinished = self._top.with_name(_PART)
         try:
             with unfinished.open("wb") as file:
@@ -127,7 +142,9 @@ class WorkspaceCopy:
             seconds = int(max(entry.modified, 0) * 1e9)
             os.utime(unfinished, ns=(seconds, seconds))
             unfinished.replace(place)
-        except GuestRefused:
+        except GuestRefused as refused:
+            if refused.code not in _CHANGING:
+                unknown[os.fsencode(place.relative_to(self._top))] = f"cannot be read: {refused}"
             return False
         finally:
             with suppress(FileNotFoundError):
@@ -168,28 +185,51 @@ def _is_one_name(path: str) -> bool:
         return False
 
 
-def _make_directory(place: Path) -> None:
+def _make_directory(place: Path, mode: int) -> None:
     """There already, perhaps; but never through a link, which would lead out of the copy."""
     try:
         place.mkdir()
     except FileExistsError:
         if _kind(place) != "directory":
             raise SandboxFailed(f"the copy of the workspace has something else at {place.name!a}") from None
+    place.chmod(mode & 0o777 | 0o700)
 
 
-def _remove_others(top: Path, wanted: dict[str, FileStat]) -> None:
-    """What is not there any more, or is there as another kind of thing."""
+def _find_gone(top: Path, wanted: dict[str, FileStat], most_bytes: int) -> list[Path]:
+    """What is not there any more, or is there as another kind of thing.
+
+    Raises SandboxFailed where what stays, as nobody can look at it, and what comes are together more than a workspace.
+    """
+    gone: list[Path] = []
+    kept: set[str] = set()
+    names, held = len(wanted), sum(each.size for each in wanted.values() if each.kind == "file")
     for directory, directories, files in os.walk(top, topdown=True):
+        above, lost = os.path.relpath(directory, top), set()
+        unread = above in kept or (above in wanted and wanted[above].unread)
         for name in (*directories, *files):
             place = Path(directory, name)
-            entry = wanted.get(str(place.relative_to(top)))
-            if entry is not None and entry.kind == _kind(place):
-                continue
-            if place.is_dir() and not place.is_symlink():
-                shutil.rmtree(place)
-                directories.remove(name)
+            path, kind = str(place.relative_to(top)), _kind(place)
+            entry, size = wanted.get(path), place.lstat().st_size if kind == "file" else 0
+            if entry is None and unread:
+                kept.add(path)
+                names, held = names + 1, held + size
+            elif entry is not None and entry.kind == kind:
+                held += max(0, size - entry.size) if kind == "file" else 0  # what comes may not come: then it stays
             else:
-                place.unlink()
+                gone.append(place)
+                lost.add(name)
+        directories[:] = [name for name in directories if name not in lost]
+    if names >= MOST_NAMES or held > most_bytes:
+        raise SandboxFailed(f"the workspace with what cannot be read holds {names:,} names, {held:,} bytes: too many")
+    return gone
+
+
+def _remove(gone: list[Path]) -> None:
+    for place in gone:
+        if _kind(place) == "directory":
+            shutil.rmtree(place)
+        else:
+            place.unlink()
 
 
 def _kind(place: Path) -> str:

@@ -213,7 +213,7 @@ class _Walk:
             if not path:
                 raise
             if error.errno not in GONE:
-                _leave_out(self._scan, path, "listed", error)
+                leave_out(self._scan, path, f"cannot be listed: {error.strerror}")
         listing.names.sort(reverse=True)
         self._waiting.append(listing)
         self._names += len(listing.names)
@@ -247,7 +247,7 @@ class _Walk:
                 directory = self._descent.enter(path) if directory < 0 else directory
             except OSError as error:
                 if error.errno not in GONE:
-                    _leave_out(self._scan, path, "listed", error)
+                    leave_out(self._scan, path, f"cannot be listed: {error.strerror}")
                 return None
             entry = None
             if not listing.more or listing.names:
@@ -277,7 +277,7 @@ def add_name(directory: int, name: bytes, path: bytes, scan: Scan, opener: Opene
         status, target = examine(directory, name, path, opener)
     except OSError as error:
         if error.errno not in GONE and error.errno != errno.EINVAL:  # no longer a link
-            _leave_out(scan, path, "examined", error)
+            leave_out(scan, path, f"cannot be examined: {error.strerror}")
         return None
     mtime_ns = clamp_nanoseconds(status.st_mtime_ns)
     if stat.S_ISDIR(status.st_mode):
@@ -295,7 +295,8 @@ def add_name(directory: int, name: bytes, path: bytes, scan: Scan, opener: Opene
     return scan.entries.get(path)
 
 
-def _leave_out(scan: Scan, path: bytes, what: str, error: OSError) -> None:
+def leave_out(scan: Scan, path: bytes, reason: str) -> None:
+    """What is at this path and beneath is unknown, not gone."""
     scan.unread.add(path)
     shown = escape(path) if len(path) <= PATH_BYTES else escape(path[:80]) + "..."
-    scan.skipped.append(Skipped(shown, f"cannot be {what}: {error.strerror}"))
+    scan.skipped.append(Skipped(shown, reason))

@@ -11,17 +11,19 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import chain
+from typing import TypeAlias
 
 from workspace_sync.directory.incremental_scan import MOST_LINKED, IncrementalScan, NotKnown
 from workspace_sync.directory.safe_open import Opener
-from workspace_sync.directory.scan import Scan, Signature, is_below, scan_directory
+from workspace_sync.directory.scan import Scan, Signature, is_below, leave_out, scan_directory
 from workspace_sync.directory.watch import Told, Watch
 from workspace_sync.errors import WorkspaceTooLarge
 from workspace_sync.limits import TransferLimits
 
+Bring: TypeAlias = Callable[[], Mapping[bytes, str]]
 FEW_NAMES = 2_000
 """So many are walked, in milliseconds, when something may have happened that was not told; else the next walk tells."""
 
@@ -57,9 +59,12 @@ class LiveTree:
         limits: TransferLimits,
         opener: Opener | None = None,
         watch: Watch | None = None,
-        bring: Callable[[], None] | None = None,
+        bring: Bring | None = None,
     ) -> None:
-        """`bring` is called before each look: it brings a directory up to date that is the copy of another."""
+        """`bring` is called before each look: it brings a directory up to date that is the copy of another.
+
+        What it returns, paths and why, could not be brought: as in `Scan.unread`, all there and beneath is unknown.
+        """
         self._bring = bring
         self._limits = limits
         self._opener = opener
@@ -70,6 +75,7 @@ class LiveTree:
         self._journals: weakref.WeakSet[Journal] = weakref.WeakSet()
         self._walked_at = -math.inf
         self._walk_seconds = 0.0
+        self._not_brought: Mapping[bytes, str] = {}
 
     def journal(self) -> Journal:
         """A new journal, kept for as long as the caller holds it."""
@@ -116,7 +122,7 @@ class LiveTree:
             raise WorkspaceTooLarge("the workspace takes longer to look through than there is time")
         try:
             if self._bring is not None:
-                self._bring()
+                self._not_brought = self._bring()
             self._refresh(root, until, walk=walk)
             return self._make_look(journal, also)
         finally:
@@ -176,6 +182,8 @@ class LiveTree:
             watch.begin()
             enter = watch.add
         scan = scan_directory(root, self._limits, self._opener, until=until, enter=enter)
+        for path, reason in self._not_brought.items():
+            leave_out(scan, path, reason)
         self._compare(scan)
         self._walked_at = time.monotonic()
         self._walk_seconds = self._walked_at - began

@@ -13,7 +13,7 @@ import contextlib
 import os
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,7 +21,7 @@ from functools import partial
 import structlog
 
 from workspace_sync.directory.safe_open import DIRECTORY, Opener
-from workspace_sync.directory.tree import LiveTree
+from workspace_sync.directory.tree import Bring, LiveTree
 from workspace_sync.directory.watch import Watch
 from workspace_sync.errors import (
     DirectoryUnusable,
@@ -92,7 +92,7 @@ class Mirror:
         executor: Executor,
         restore_executor: Executor | None = None,
         opener: Opener | None = None,
-        bring: Callable[[], None] | None = None,
+        bring: Bring | None = None,
         removes: bool = True,
     ) -> None:
         self._directory, self._opener, self._owner = directory, opener, owner

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import errno
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
 from typing import TypeVar
@@ -155,7 +155,7 @@ def _limits(directory: str) -> TransferLimits:
     return replace(limits, workspace_bytes=min(limits.workspace_bytes, disk.f_blocks * disk.f_frsize))
 
 
-def _bringer(copy: WorkspaceCopy) -> Callable[[], None]:
+def _bringer(copy: WorkspaceCopy) -> Callable[[], Mapping[bytes, str]]:
     """Called in one of the threads, while the loop that made it runs."""
     loop = asyncio.get_running_loop()
 
@@ -163,11 +163,12 @@ def _bringer(copy: WorkspaceCopy) -> Callable[[], None]:
         async with asyncio.timeout(STORE_SECONDS):
             await copy.pull()
 
-    def pull_now() -> None:
+    def pull_now() -> Mapping[bytes, str]:
         try:
             asyncio.run_coroutine_threadsafe(pull(), loop).result(STORE_SECONDS * 2)
         except (KernelsError, TimeoutError) as error:
             raise OSError(errno.EIO, f"the sandbox's files cannot be fetched ({error})") from error
+        return copy.unknown
 
     return pull_now
 

@@ -274,7 +274,10 @@ class SessionSandbox:
                 log.error("workspace_not_reopened", session=self._session_id, error=str(error))
                 self.unsaved = f"the last changes of the workspace are lost: {error}"
             else:
-                self._info, self.mirror = info, self._mirrors.mirror(info, self._workspace_id)
+                copy = self._open_copy(info)
+                if copy is not None:
+                    copy.go_on()
+                self._info, self.mirror = info, self._mirrors.mirror(info, self._workspace_id, copy)
             await self._clear_away()
 
     async def lose(self, kernel: SandboxedKernel, death: Death) -> None:
@@ -557,7 +560,8 @@ class SessionSandbox:
         behind = await self._finish_copy() if workspace_ready else ""
         killed = await self._kill()  # before the files are saved: what is saved is what there was at the end
         if mirror is not None:
-            if workspace_ready:  # else nothing has run in it: the store has all, and the sandbox a part
+            # Else the store has all, and the sandbox, in which nothing has run, or its copy here a part.
+            if workspace_ready and (self._copy is None or self._copy.whole):
                 await self._save(mirror)
             if behind:
                 self.unsaved = f"the last changes of the workspace are lost: {behind}"

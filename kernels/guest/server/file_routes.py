@@ -34,10 +34,15 @@ class TreeHandler(Handler):
 
 class FilesHandler(TreeHandler):
     """GET /v1/files?path=&recursive=&depth=&limit=&private=: list a directory; `private=false` enters none that
-    programs keep for themselves. DELETE /v1/files?path=&recursive=: remove.
+    programs keep for themselves. With `after`, empty at first, all of it in pages: `more` says whether there is one
+    that begins after the last path of this one. DELETE /v1/files?path=&recursive=: remove.
     """
 
     async def get(self) -> None:
+        if "after" in self.request.query_arguments:
+            page = partial(self.tree.list_page, self.path_argument(), limit=self.number_argument("limit", 1000))
+            entries, more = await self.control.as_user(partial(page, after=self.path_argument("after")))
+            return self.answer({"files": entries, "more": more})
         look = partial(
             self.tree.list,
             self.path_argument(),
@@ -46,7 +51,7 @@ class FilesHandler(TreeHandler):
             depth=self.number_argument("depth", MAX_DEPTH),
             private=self.get_query_argument("private", "true") == "true",
         )
-        self.answer({"files": await self.control.as_user(look)})
+        return self.answer({"files": await self.control.as_user(look)})
 
     async def delete(self) -> None:
         recursive = self.flag_argument("recursive")

@@ -31,9 +31,9 @@ class Handler(RequestHandler):
             raise Refusal(400, "invalid_request", f"{name} is missing or not of type {kinds[0].__name__}")
         return value
 
-    def path_argument(self) -> str:
+    def path_argument(self, name: str = "path") -> str:
         """The `path` of the query: any bytes, percent-encoded."""
-        return os.fsdecode(self.request.query_arguments.get("path", [b""])[-1])
+        return os.fsdecode(self.request.query_arguments.get(name, [b""])[-1])
 
     def number_argument(self, name: str, default: int) -> int:
         """A decimal number of the query."""

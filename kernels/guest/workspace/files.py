@@ -32,6 +32,7 @@ SETTLED_SECONDS = 1.0
 a change from a clock that ticks a few hundred times a second, and two changes within one tick look alike."""
 
 Entry = dict[str, Any]
+Entries = list[Entry]
 Version = tuple[int, int, int, int]
 
 
@@ -61,15 +62,32 @@ class Workspace:
     ) -> list[Entry]:
         """The first `limit` entries below a directory: a directory before what is in it, siblings by name.
 
-        Recursively, `depth` levels of them; without `private`, directories as programs keep are not entered.
+        Recursively, `depth` levels of them; without `private`, directories as programs keep are not entered. Of a
+        directory that could not be looked through `unread` is true.
         """
         parts = self.split(path)
+        listing = self._begin(limit, depth=depth if recursive else 1, private=private)
+        with directory(self._root, parts) as top:
+            listing.look(top, "/".join(parts), ())
+        if listing.full:
+            raise Refusal(413, "too_large", "the listing is too large: ask for fewer entries or for one directory")
+        return listing.entries
+
+    def list_page(self, path: str, *, limit: int, after: str = "") -> tuple[Entries, bool]:
+        """All below a directory in the same order, from what comes after a path on; and whether there is more."""
+        parts, last = self.split(path), self.split(after)
+        if last[: len(parts)] != parts and last:
+            raise Refusal(400, "invalid_request", "after is a path below the listed directory")
+        listing = self._begin(limit, depth=MAX_DEPTH, private=True)
+        with directory(self._root, parts) as top:
+            listing.look(top, "/".join(parts), last[len(parts) :])
+        return listing.entries, listing.more
+
+    def _begin(self, limit: int, *, depth: int, private: bool) -> _Listing:
         if not 0 < limit <= MAX_LISTED:
             raise Refusal(400, "invalid_request", f"limit must be above 0 and at most {MAX_LISTED}")
-        with directory(self._root, parts) as top:
-            depth = min(depth, MAX_DEPTH) if recursive else 1
-            listing = _Listing(depth=depth, limit=limit, detailed=self.detailed, closed=self.closed, private=private)
-            return listing.of(top, "/".join(parts))
+        depth = min(depth, MAX_DEPTH)
+        return _Listing(depth=depth, limit=limit, detailed=self.detailed, closed=self.closed, private=private)
 
     def open(self, path: str) -> tuple[int, Entry, Version]:
         """A descriptor of a regular file, what it is and of which version; the caller closes it."""
@@ -181,9 +199,14 @@ class Upload:
 
 
 class _Listing:
-    """One listing in progress, with what is left of its limits."""
+    """One listing in progress, with what is left of its limits.
+
+    `more`: it ended before all that there is; `full`: since no more names fit.
+    """
 
     def __init__(self, *, depth: int, limit: int, detailed: bool, closed: tuple[str, ...], private: bool) -> None:
+        self.entries: list[Entry] = []
+        self.more = self.full = False
         self._depth = depth
         self._private = private
         self._closed = closed
@@ -191,34 +214,59 @@ class _Listing:
         self._left = limit
         self._left_bytes = MAX_LISTED_BYTES
         self._deadline = Deadline()
-        self._entries: list[Entry] = []
 
-    def of(self, top: int, prefix: str) -> list[Entry]:
-        self._below(top, prefix + "/" if prefix else "", 1)
-        return self._entries
+    def look(self, top: int, prefix: str, after: Sequence[str]) -> None:
+        """At what is in a directory and comes after this path below it."""
+        if not self._below(top, prefix + "/" if prefix else "", 1, after):
+            raise PermissionError(errno.EACCES, "what is in the directory cannot be looked at")
 
-    def _below(self, descriptor: int, prefix: str, depth: int) -> None:
-        for name in nsmallest(self._left, self._names(descriptor)):
-            if not self._left:
-                return
-            try:
-                found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-            except FileNotFoundError:
-                continue
-            self._take(_entry(prefix + name, found, detailed=self._detailed))
-            if depth < self._depth and stat.S_ISDIR(found.st_mode) and self._enters(prefix, name):
-                self._descend(descriptor, name, prefix, depth)
+    def _below(self, descriptor: int, prefix: str, depth: int, after: Sequence[str]) -> bool:
+        """False when something in it could not be looked at: its permissions let names be read alone."""
+        first, whole, most = after[0] if after else "", True, self._left + 1
+        names = nsmallest(most, (name for name in self._names(descriptor) if name >= first))
+        self.more = self.more or len(names) == most
+        for name in names:
+            if not self._left or self.full:
+                self.more = True
+                break
+            whole = self._add(descriptor, name, prefix, depth, after if name == first else ()) and whole
+        return whole
+
+    def _add(self, descriptor: int, name: str, prefix: str, depth: int, after: Sequence[str]) -> bool:
+        """An entry and what is in it; of what is `after` itself, or above it, only that it is unread.
+
+        False when it could not be looked at.
+        """
+        try:
+            found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+        except FileNotFoundError:
+            return True
+        except PermissionError:
+            return False
+        entry = _entry(prefix + name, found, detailed=self._detailed)
+        if not after and not self._take(entry):
+            return True
+        if stat.S_ISDIR(found.st_mode) and self._enters(prefix, name):
+            deeper = depth < self._depth
+            if not (self._descend(descriptor, name, prefix, depth, after[1:]) if deeper else depth < MAX_DEPTH):
+                entry["unread"] = True
+                if after:
+                    self.entries.append(entry)
+        return True
 
     def _enters(self, prefix: str, name: str) -> bool:
         return prefix + name not in self._closed and (self._private or not (name[0] == "." or name in PRIVATE))
 
-    def _descend(self, descriptor: int, name: str, prefix: str, depth: int) -> None:
+    def _descend(self, descriptor: int, name: str, prefix: str, depth: int, after: Sequence[str]) -> bool:
+        """False when what is in it cannot be looked at."""
         try:
             below = open_directory(name, descriptor)
+        except (FileNotFoundError, NotADirectoryError):
+            return True  # gone, or replaced
         except OSError:
-            return  # gone, replaced or not readable: what is in it cannot be listed
+            return False
         try:
-            self._below(below, f"{prefix}{name}/", depth + 1)
+            return self._below(below, f"{prefix}{name}/", depth + 1, after)
         finally:
             os.close(below)
 
@@ -228,12 +276,16 @@ class _Listing:
                 self._deadline.check()
                 yield entry.name
 
-    def _take(self, entry: Entry) -> None:
-        self._left -= 1
-        self._left_bytes -= 6 * len(entry["path"]) + (230 if self._detailed else 100)
-        if self._left_bytes < 0:
-            raise Refusal(413, "too_large", "the listing is too large: ask for fewer entries or for one directory")
-        self._entries.append(entry)
+    def _take(self, entry: Entry) -> bool:
+        """False when there is no room for it."""
+        size = 6 * len(entry["path"]) + (230 if self._detailed else 100)
+        self.full = self.full or size > self._left_bytes
+        self.more = self.more or self.full
+        if not self.full:
+            self._left -= 1
+            self._left_bytes -= size
+            self.entries.append(entry)
+        return not self.full
 
 
 class _Removal:

@@ -61,10 +61,10 @@ def test_a_pod_goes_with_its_secret_and_is_shown_the_guests_half_of_it() -> None
 
 
 def test_a_secret_says_what_is_to_be_known_without_the_pod() -> None:
-    secret = manifests.secret("tag", SandboxSpec(SANDBOX, ENVIRONMENT), {"ca.crt": b"content"})
+    secret = manifests.secret("tag", SandboxSpec(SANDBOX, ENVIRONMENT), {"ca.crt": b"content"}, "this start")
     assert secret["metadata"]["labels"][manifests.SERVICE] == "tag"
     assert secret["metadata"]["labels"][manifests.SANDBOX] == SANDBOX
-    assert secret["metadata"]["annotations"] == {manifests.DIGEST: "sha256:abc"}
+    assert secret["metadata"]["annotations"] == {manifests.DIGEST: "sha256:abc", manifests.START: "this start"}
     assert base64.b64decode(secret["data"]["ca.crt"]) == b"content"
 
 
@@ -104,3 +104,19 @@ def test_nothing_leaves_a_sandbox_and_one_port_is_reached() -> None:
     assert set(spec["policyTypes"]) == {"Ingress", "Egress"}
     assert spec["egress"] == []
     assert spec["ingress"] == [{"ports": [{"protocol": "TCP", "port": manifests.PORT}]}]
+
+
+def test_a_policy_that_opens_pods_is_seen() -> None:
+    ours = manifests.policy()
+    as_stored = {**ours, "spec": {name: value for name, value in ours["spec"].items() if value != []}}
+    assert manifests.is_closed(ours)
+    assert manifests.is_closed(as_stored)
+    for change in (
+        {"egress": [{}]},
+        {"ingress": [{}]},
+        {"ingress": ours["spec"]["ingress"] * 2},
+        {"policyTypes": ["Ingress"]},
+        {"podSelector": {"matchLabels": {"app": "another"}}},
+    ):
+        assert not manifests.is_closed({**ours, "spec": ours["spec"] | change}), change
+    assert not manifests.is_closed({**ours, "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kernels.environment import Environment
 from kernels.errors import RuntimeUnusable, SandboxFailed
-from kernels.kubernetes.runtime import KubernetesRuntime, _runs, _why_not
-from kernels.sandbox import KubernetesSettings, RuntimeSettings
+from kernels.kubernetes import manifests
+from kernels.kubernetes.pod_status import explain, runs
+from kernels.kubernetes.runtime import KubernetesRuntime
+from kernels.sandbox import KubernetesSettings, RuntimeSettings, SandboxSpec
+from tests.doubles.scripted_cluster import ScriptedCluster
 
 READY = {"type": "Ready", "status": "True"}
 RUNNING = {"state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}
@@ -22,13 +27,13 @@ def pod(phase: str = "Running", **more: Any) -> dict[str, Any]:
 
 
 def test_a_pod_runs_while_its_container_does_on_a_node_that_is_there() -> None:
-    assert _runs(pod())
-    assert not _runs(pod("Pending", containerStatuses=[]))
-    assert not _runs(pod("Succeeded"))
-    assert not _runs(pod(conditions=[{"type": "Ready", "status": "False"}]))  # the node does not answer any more
-    assert not _runs(pod(containerStatuses=[{"state": {"terminated": {"reason": "OOMKilled"}}}]))
-    assert not _runs({**pod(), "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
-    assert not _runs({"metadata": {}})
+    assert runs(pod())
+    assert not runs(pod("Pending", containerStatuses=[]))
+    assert not runs(pod("Succeeded"))
+    assert not runs(pod(conditions=[{"type": "Ready", "status": "False"}]))  # the node does not answer any more
+    assert not runs(pod(containerStatuses=[{"state": {"terminated": {"reason": "OOMKilled"}}}]))
+    assert not runs({**pod(), "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
+    assert not runs({"metadata": {}})
 
 
 @pytest.mark.parametrize(
@@ -44,7 +49,7 @@ def test_a_pod_runs_while_its_container_does_on_a_node_that_is_there() -> None:
     ],
 )
 def test_why_a_pod_does_not_run_is_in_the_clusters_words(status: dict[str, Any], said: str) -> None:
-    assert said in _why_not({"metadata": {}, "status": status})
+    assert said in explain({"metadata": {}, "status": status})
 
 
 def make(directory: Path, **kubernetes: str) -> KubernetesRuntime:
@@ -70,5 +75,100 @@ def test_without_a_configuration_the_check_says_what_to_set(tmp_path: Path) -> N
             with pytest.raises(SandboxFailed, match="UUID"):
                 await runtime.destroy(name)
         await runtime.aclose()
+
+    asyncio.run(run())
+
+
+SPEC = SandboxSpec("0bddc141-7f55-4b6c-8f0d-d70b7eb43059", Environment("python", "/nowhere", "sha256:abc"))
+NAME = manifests.name_of(SPEC.sandbox_id)
+
+
+def script(directory: Path) -> tuple[KubernetesRuntime, ScriptedCluster]:
+    runtime, cluster = make(directory), ScriptedCluster()
+    runtime.cluster = cluster  # type: ignore[assignment]
+    return runtime, cluster
+
+
+def test_a_start_that_is_given_up_takes_back_what_is_its_own(tmp_path: Path) -> None:
+    """Its answer comes late: by then it is cancelled, and the sandbox is there, by itself or by another start."""
+
+    async def run(*, by_another: bool) -> tuple[list[str], list[str]]:
+        runtime, cluster = script(tmp_path / str(by_another))
+        answering, answer = asyncio.Event(), asyncio.Event()
+
+        async def answer_late() -> None:
+            answering.set()
+            await answer.wait()
+
+        cluster.before_secret = answer_late
+        creating = asyncio.create_task(runtime.create(SPEC))
+        await answering.wait()
+        if by_another:
+            cluster.before_secret = None
+            await runtime.create(SPEC)
+        creating.cancel()
+        answer.set()
+        with pytest.raises(asyncio.CancelledError):
+            await creating
+        return list(cluster.secrets), list(cluster.pods)
+
+    assert asyncio.run(run(by_another=False)) == ([], [])
+    assert asyncio.run(run(by_another=True)) == ([NAME], [NAME])
+
+
+def test_a_start_that_meets_a_pod_of_an_earlier_life_leaves_it(tmp_path: Path) -> None:
+    async def run() -> None:
+        runtime, cluster = script(tmp_path)
+        await runtime.create(SPEC)
+        del cluster.secrets[NAME]
+        shutil.rmtree(tmp_path / "pods" / SPEC.sandbox_id)
+        with pytest.raises(SandboxFailed, match="has not gone yet"):
+            await runtime.create(SPEC)
+        assert (list(cluster.secrets), list(cluster.pods)) == ([], [NAME])
+        cluster.put(cluster.secrets, {"metadata": {"name": NAME}})
+        with pytest.raises(SandboxFailed, match="exists already"):
+            await runtime.create(SPEC)
+        await runtime.destroy(SPEC.sandbox_id)
+        assert (cluster.secrets, cluster.pods) == ({}, {})
+
+    asyncio.run(run())
+
+
+def test_a_pod_that_something_holds_is_waited_for_to_a_bound_and_its_record_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kernels.kubernetes.runtime.END_SECONDS", 0.1)
+    monkeypatch.setattr("kernels.kubernetes.runtime.GONE_SECONDS", 0.3)
+
+    async def run() -> None:
+        runtime, cluster = script(tmp_path)
+        await runtime.create(SPEC)
+        cluster.held, cluster.pods[NAME]["metadata"]["finalizers"] = True, ["example.org/keep"]
+        with pytest.raises(SandboxFailed, match=r"finalizers example\.org/keep$"):
+            await runtime.destroy(SPEC.sandbox_id)
+        assert cluster.graces == [1, 0]
+        assert [each.sandbox_id for each in await runtime.list()] == [SPEC.sandbox_id]  # so that the sweep tries again
+        cluster.held = False
+        await runtime.destroy(SPEC.sandbox_id)
+        assert await runtime.list() == ()
+
+    asyncio.run(run())
+
+
+def test_no_pod_is_made_where_the_policy_is_not_as_it_is_to_be(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def run() -> None:
+        runtime, cluster = script(tmp_path)
+        await runtime.create(SPEC)
+        del cluster.policies[manifests.POLICY]
+        await runtime.list()
+        assert manifests.is_closed(cluster.policies[manifests.POLICY])
+        assert "pods were open" in caplog.text
+        cluster.policies[manifests.POLICY]["spec"]["egress"] = [{}]
+        await runtime.list()
+        with pytest.raises(RuntimeUnusable, match="somebody has changed it"):
+            await runtime.create(SPEC)
+        assert len(cluster.secrets) == 1
 
     asyncio.run(run())

@@ -10,10 +10,10 @@ from typing import cast
 
 import pytest
 
-from kernels.errors import SandboxFailed
+from kernels.errors import GuestRefused, SandboxFailed
 from kernels.guest_client.answers import FileStat
 from kernels.guest_client.client import GuestClient
-from kernels.sandboxed.workspace_copy import MOST_NAMES, WorkspaceCopy, _remove_others, check
+from kernels.sandboxed.workspace_copy import MOST_NAMES, WorkspaceCopy, _find_gone, _remove, check
 
 GUARD_SECONDS = 120
 
@@ -60,22 +60,28 @@ def test_what_is_gone_or_of_another_kind_goes_and_no_link_is_followed(tmp_path: 
     (top / "a").symlink_to(outside)
     (top / "b").write_text("a file that becomes a directory")
     (top / "c").write_text("stays")
-    _remove_others(
-        top, check([entry("workspace/a", "directory"), entry("workspace/b", "directory"), entry("workspace/c")], 10)
-    )
+    wanted = check([entry("workspace/a", "directory"), entry("workspace/b", "directory"), entry("workspace/c")], 100)
+    _remove(_find_gone(top, wanted, 100))
     assert sorted(each.name for each in top.iterdir()) == ["c"]
     assert (outside / "kept").is_dir()
 
 
 class ScriptedGuest:
-    """Lists what it is told to, as no guest of a real workspace does on demand."""
+    """Lists what it is told to, as no guest of a real workspace does on demand; what is `closed` it does not read."""
 
     def __init__(self, files: dict[str, bytes]) -> None:
         self.files = files
+        self.directories: dict[str, bool] = {}
+        """By name, whether it says that it could look into it."""
+        self.closed: set[str] = set()
         self.read: list[str] = []
 
-    async def list_files(self, path: str, **_how: object) -> list[FileStat]:
-        return [
+    async def list_tree(self, path: str, **_how: object) -> list[FileStat]:
+        listed = [
+            FileStat(f"{path}/{name}", "directory", 0, 1.5, version="d", mode=0o755, unread=not read)
+            for name, read in self.directories.items()
+        ]
+        return listed + [
             FileStat(f"{path}/{name}", "file", len(content), 1.5, version=content.hex(), mode=0o755)
             for name, content in self.files.items()
         ]
@@ -83,6 +89,8 @@ class ScriptedGuest:
     async def open_file(self, path: str, **_how: object) -> tuple[FileStat, AsyncGenerator[bytes]]:
         self.read.append(path)
         name = path.partition("/")[2]
+        if name in self.closed:
+            raise GuestRefused(403, "permission_denied", "Permission denied")
 
         async def pieces() -> AsyncGenerator[bytes]:
             yield self.files[name]
@@ -102,6 +110,7 @@ def test_what_changed_is_fetched_and_what_did_not_is_not(tmp_path: Path) -> None
         copy, top = make(guest, tmp_path)
         await copy.pull()
         assert list(top.iterdir()) == []  # it is not live yet: what is laid out comes from here
+        assert not copy.whole
         copy.go_on()
         await copy.pull()
         guest.files = {"a": b"new", "b": b"two"}
@@ -113,7 +122,47 @@ def test_what_changed_is_fetched_and_what_did_not_is_not(tmp_path: Path) -> None
         assert await copy.finish(GUARD_SECONDS) == ""
         guest.files = {"a": b"after the end"}
         await copy.pull()
-        assert [each.name for each in top.parent.rglob("*")] == ["workspace"]
+        assert sorted(each.name for each in top.parent.rglob("*")) == ["whole", "workspace"]
+
+    asyncio.run(run())
+
+
+def test_what_nobody_can_look_at_is_unknown_and_kept(tmp_path: Path) -> None:
+    async def run() -> None:
+        guest = ScriptedGuest({"d/a": b"in a directory", "d/e/b": b"deep", "f": b"one"})
+        guest.directories = {"d": True, "d/e": True}
+        copy, top = make(guest, tmp_path)
+        copy.go_on()
+        await copy.pull()
+        assert (copy.unknown, copy.whole) == ({}, True)
+        guest.files, guest.directories, guest.closed = {"f": b"two"}, {"d": False}, {"f"}
+        await copy.pull()
+        assert (top / "d/a").read_bytes() + (top / "d/e/b").read_bytes() == b"in a directorydeep"
+        assert (top / "f").read_bytes() == b"one"
+        assert list(copy.unknown) == [b"d", b"f"]
+        guest.directories, guest.closed = {"d": True}, set()
+        await copy.pull()
+        assert (list((top / "d").iterdir()), (top / "f").read_bytes(), copy.unknown) == ([], b"two", {})
+
+    asyncio.run(run())
+
+
+def test_what_is_kept_as_nobody_can_look_at_it_counts(tmp_path: Path) -> None:
+    """Else a guest would fill the service's disk: it lists a directory, closes it, and goes on with the next one."""
+
+    async def run() -> None:
+        guest = ScriptedGuest({"d/a": b"x" * 60})
+        guest.directories = {"d": True}
+        copy, top = make(guest, tmp_path)
+        copy.go_on()
+        await copy.pull()
+        guest.directories, guest.files = {"d": False}, {"b": b"x" * 41}
+        with pytest.raises(SandboxFailed, match="101 bytes"):
+            await copy.pull()
+        guest.directories, guest.files, guest.closed = {"d": True}, {"d/a": b"", "b": b"x" * 41}, {"d/a"}
+        with pytest.raises(SandboxFailed, match="101 bytes"):
+            await copy.pull()
+        assert [each.name for each in top.rglob("*")] == ["d", "a"]
 
     asyncio.run(run())
 

@@ -288,6 +288,24 @@ def test_names_beyond_the_bound_are_cut_in_order_of_path(live: Live) -> None:
     assert sorted(live.look().scan.entries) == [b"a", b"z"]
 
 
+def test_what_could_not_be_brought_is_unknown_and_not_gone(live: Live) -> None:
+    missing: dict[bytes, str] = {}
+    live.tree = LiveTree(LIMITS, bring=lambda: missing)
+    live.journal = live.tree.journal()
+    os.mkdir(live.at(b"d"))
+    for name in (b"a", b"d/b"):
+        live.write(name)
+    assert sorted(live.look().scan.entries) == [b"a", b"d", b"d/b"]
+    for name in (b"a", b"d/b"):
+        os.unlink(live.at(name))
+    missing[b"d"] = "nobody can look at it"
+    scan = live.look().scan
+    assert sorted(scan.entries) == [b"d", b"d/b"]
+    assert [(each.path, each.reason) for each in scan.skipped] == [("d", "nobody can look at it")]
+    missing.clear()
+    assert sorted(live.look().scan.entries) == [b"d"]
+
+
 def instances() -> set[str]:
     """This process's descriptors of inotify."""
     found = set()

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from kernels.guest.refusal import Refusal, refusal_of
 from kernels.guest.workspace.files import Workspace
+from kernels.guest.workspace.identity import assume
 from kernels.guest.workspace.paths import split_path
 
 
@@ -82,3 +86,67 @@ def test_a_tree_of_any_depth_is_removed(tmp_path: Path) -> None:
 def test_every_error_of_the_system_has_a_word() -> None:
     assert refusal_of(OSError(28, "No space left on device")).code == "no_space"
     assert (refusal_of(OSError(99999, "?")).status, refusal_of(OSError(99999, "?")).code) == (500, "failed")
+
+
+def test_pages_have_what_a_listing_has(tmp_path: Path) -> None:
+    for name in ("top/b/2", "top/b/1", "top/a", "top/c/x/y", "top/c/x/z/last", "top/d", "other"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    files = Workspace(str(tmp_path))
+    whole = files.list("top", recursive=True, limit=100)
+    for size in range(1, len(whole) + 2):
+        found, more, after = [], True, ""
+        while more:
+            page, more = files.list_page("top", limit=size, after=after)
+            assert len(page) <= size
+            found, after = found + page, page[-1]["path"] if page else after
+        assert found == whole
+    (tmp_path / "top/b/1").unlink()  # it was the last of a page
+    page, more = files.list_page("top", limit=1, after="top/b/1")
+    assert ([each["path"] for each in page], more) == (["top/b/2"], True)
+    with pytest.raises(Refusal, match="below the listed directory"):
+        files.list_page("top", limit=1, after="other")
+
+
+def test_a_page_ends_where_no_more_names_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in "abc":
+        (tmp_path / name).touch()
+    monkeypatch.setattr("kernels.guest.workspace.files.MAX_LISTED_BYTES", 250)
+    files = Workspace(str(tmp_path))
+    pages = [files.list_page("", limit=10), files.list_page("", limit=10, after="b")]
+    assert [([each["path"] for each in page], more) for page, more in pages] == [(["a", "b"], True), (["c"], False)]
+    with pytest.raises(Refusal, match="too large"):
+        files.list("", recursive=True, limit=10)
+
+
+@pytest.fixture
+def open_directory() -> Iterator[Path]:
+    """One that every user reaches."""
+    with tempfile.TemporaryDirectory(prefix="sc", dir="/tmp") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+def test_what_the_user_may_not_look_into_is_said_in_each_page_size(open_directory: Path) -> None:
+    root = open_directory / "root"
+    for name in ("closed/a", "names/b", "open/c"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch()
+    for mode, name in ((0, "closed"), (0o444, "names")):
+        (root / name).chmod(mode)
+    root.chmod(0o755)
+    with ThreadPoolExecutor(1, initializer=assume, initargs=(1000,)) as as_user:
+        files = Workspace(str(root))
+        whole = as_user.submit(files.list, "", recursive=True, limit=10).result()
+        assert [(each["path"], each.get("unread", False)) for each in whole] == [
+            ("closed", True),
+            ("names", True),
+            ("open", False),
+            ("open/c", False),
+        ]
+        said, after, more = set(), "", True
+        while more:
+            page, more = as_user.submit(files.list_page, "", limit=1, after=after).result()
+            said |= {each["path"] for each in page if each.get("unread")}
+            after = max([after, *(each["path"] for each in page)])
+        assert said == {"closed", "names"}

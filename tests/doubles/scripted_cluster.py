@@ -1,0 +1,81 @@
+"""An API server in memory that does on demand what a real one does by chance: holds a pod, refuses, answers late."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from kernels.kubernetes.cluster import Exists, Missing
+
+Object = dict[str, Any]
+
+
+class ScriptedCluster:
+    """As `kernels.kubernetes.cluster.Cluster`. What is `held` stays when it is removed; pods run at once."""
+
+    namespace = "sandcell"
+
+    def __init__(self) -> None:
+        self.secrets: dict[str, Object] = {}
+        self.pods: dict[str, Object] = {}
+        self.policies: dict[str, Object] = {}
+        self.held = False
+        self.before_secret: Callable[[], Awaitable[None]] | None = None
+        self.graces: list[int] = []
+        self._uids = map(str, itertools.count(1))
+
+    def put(self, where: dict[str, Object], manifest: Object) -> Object:
+        name = manifest["metadata"]["name"]
+        if name in where:
+            raise Exists(f"{name} already exists")
+        where[name] = {**manifest, "metadata": {**manifest["metadata"], "uid": next(self._uids)}}
+        where[name]["metadata"].setdefault("creationTimestamp", "2026-01-01T00:00:00Z")
+        return where[name]
+
+    async def create_secret(self, manifest: Object) -> Object:
+        if self.before_secret is not None:
+            await self.before_secret()
+        return self.put(self.secrets, manifest)
+
+    async def create_pod(self, manifest: Object) -> Object:
+        ready = [{"type": "Ready", "status": "True"}]
+        status = {"phase": "Running", "podIP": "192.0.2.1", "conditions": ready}
+        return self.put(
+            self.pods, {**manifest, "status": {**status, "containerStatuses": [{"state": {"running": {}}}]}}
+        )
+
+    async def create_policy(self, manifest: Object) -> Object:
+        return self.put(self.policies, manifest)
+
+    async def read_policy(self, name: str) -> Object:
+        return _read(self.policies, name)
+
+    async def read_secret(self, name: str) -> Object:
+        return _read(self.secrets, name)
+
+    async def read_pod(self, name: str) -> Object:
+        return _read(self.pods, name)
+
+    async def list_secrets(self, _selector: str) -> list[Object]:
+        return list(self.secrets.values())
+
+    async def delete_pod(self, name: str, grace_seconds: int, uid: str = "") -> Object:
+        found = _read(self.pods, name)
+        if uid and found["metadata"]["uid"] != uid:
+            raise Exists("the UID in the precondition does not match")
+        self.graces.append(grace_seconds)
+        return found if self.held else self.pods.pop(name)
+
+    async def delete_secret(self, name: str) -> Object:
+        _read(self.secrets, name)
+        return self.secrets.pop(name)
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+
+def _read(where: dict[str, Object], name: str) -> Object:
+    if name not in where:
+        raise Missing(f"{name} not found")
+    return where[name]
