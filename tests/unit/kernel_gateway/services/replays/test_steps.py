@@ -13,12 +13,17 @@ from kernel_gateway.storage.sessions import Undone
 from kernels.notebook.notebook_file import CodeCell, NotebookFile
 
 
-def steps(*cells: tuple[str, dict[str, Any]], language: str | None = None, undone: Sequence[Undone] = ()) -> list[Step]:
+def steps(
+    *cells: tuple[str, dict[str, Any]],
+    language: str | None = None,
+    undone: Sequence[Undone] = (),
+    notebook_language: str = "python",
+) -> list[Step]:
     """Steps of cells, each a source and its `metadata.sandcell`; a markdown cell comes first."""
     made = [CodeCell(index, f"cell-{index}", source, about=about) for index, (source, about) in enumerate(cells, 1)]
     metadata = {} if language is None else {"language": language}
     document = {"cells": [{"metadata": metadata} for _ in range(len(cells) + 1)]}
-    return steps_of(NotebookFile(made, "python", "python3", document), undone)
+    return steps_of(NotebookFile(made, notebook_language, "any", document), undone)
 
 
 def ran(*generations: int) -> list[tuple[str, dict[str, Any]]]:
@@ -79,6 +84,16 @@ def test_a_recorded_cell_of_another_language_runs_in_it() -> None:
     assert (odd.language, odd.runtime) == ("cobol", "cobol"), "the session refuses it, or has such a kernel"
     (second,) = steps(("1", {"runtime": "xpython", "status": "ok"}))
     assert (second.language, second.runtime) == ("python", "xpython")
+
+
+def test_a_cell_that_does_not_say_what_it_is_written_in_is_in_the_notebooks_language() -> None:
+    mine = {"execution_id": "mine", "status": "ok"}
+    foreign, python, own = steps(
+        ("x <- 1", {}), ("x = 1", mine), ("y <- 1", {**mine, "runtime": "ir"}), notebook_language="r"
+    )
+    assert (foreign.language, foreign.runtime) == ("r", ""), "whatever the session has for it"
+    assert (python.language, python.runtime) == ("python", "python"), "of a record of Python, which says nothing of it"
+    assert own.runtime == "ir"
 
 
 @pytest.mark.parametrize("status", ["rejected", "queued", "running"])
