@@ -39,7 +39,7 @@ from kernels.errors import EnvironmentBuildFailed
 from kernels.guest_client.client import GuestClient
 from kernels.images import added_packages
 from kernels.images.added_packages import PYTHON_PACKAGES
-from kernels.images.layer import Layer, link_root
+from kernels.images.layer import Layer, link_root, make_place
 from kernels.images.packages import read_packages
 from kernels.oci import environments
 from kernels.sandbox import SandboxInfo, SandboxRuntime, SandboxSpec
@@ -47,6 +47,8 @@ from kernels.sandbox import SandboxInfo, SandboxRuntime, SandboxSpec
 READY_SECONDS: Final = 120
 INSTALL_SECONDS: Final = 3600
 LONGEST_LINE: Final = 2_000
+SHARE: Final = "/usr/local/share"
+"""Where data of packages goes, kernelspecs among it."""
 _FORMAT: Final = "layer 2"
 _PLACES: Final = (
     "{python} -c 'import site, sysconfig as s; print(site.getusersitepackages()); print(s.get_paths()[\"purelib\"])'"
@@ -158,6 +160,9 @@ def _take_python(layer: Layer, base: Path, root: Path, workspace: Path, places: 
     if not root.exists():
         link_root(base, root)
     for below, place in places.items():
+        if place == SHARE:
+            with contextlib.suppress(OSError):  # should packages have anything for it, `add` says what is in the way
+                make_place(root, place)
         layer.add(workspace, below, place)
 
 
@@ -166,7 +171,11 @@ async def _find_places(installer: Installer) -> dict[str, str]:
     said = (await installer.run(_PLACES.format(python=installer.base.python))).split("\n")
     if len(said) < 2 or not said[0].startswith(f"/workspace/{PYTHON_PACKAGES}/"):
         raise EnvironmentBuildFailed("the image's Python does not say where it keeps packages")
-    return {said[0].removeprefix("/workspace/"): said[1], f"{PYTHON_PACKAGES}/bin": "/usr/local/bin"}
+    return {
+        said[0].removeprefix("/workspace/"): said[1],
+        f"{PYTHON_PACKAGES}/bin": "/usr/local/bin",
+        f"{PYTHON_PACKAGES}/share": SHARE,
+    }
 
 
 @contextlib.asynccontextmanager

@@ -288,8 +288,8 @@ class Services(Foundation):
             registry=self.registry,
         )
 
-    def _build_sessions(self) -> None:
-        """Live sessions."""
+    def _build_notebooks(self) -> None:
+        """What sessions leave behind, and what is read of them."""
         self.notebooks = Notebooks(
             settings=self.settings,
             clock=self.clock,
@@ -298,7 +298,12 @@ class Services(Foundation):
             record=self.record,
             kept_outputs=self.kept_outputs,
             registry=self.registry,
+            kernelspecs=self.kernelspecs,
         )
+
+    def _build_sessions(self) -> None:
+        """Live sessions."""
+        self._build_notebooks()
         self.lifecycle = Lifecycle(
             settings=self.settings,
             clock=self.clock,

@@ -99,6 +99,13 @@ _PAGE = (
     )
     .order_by(cells.c.position)
 )
+_RAN = (
+    select(executions.c.kind, executions.c.language, executions.c.runtime)
+    .where(executions.c.session_id == bindparam("session"), executions.c.kind != "late")
+    .order_by(executions.c.number)
+    .limit(1)
+)
+_RAN_ELSEWHERE = _RAN.where(or_(executions.c.kind != "code", executions.c.runtime != bindparam("runtime")))
 _APPEND = insert(cells)
 
 
@@ -129,6 +136,15 @@ def notes_without(connection: Connection, session_id: str, after: int) -> list[U
     """Notes that have no cell, of numbers after that one."""
     found = connection.execute(_NOTES, {"session": session_id, "after": after})
     return [UnrecordedNote(row.number, row.kind, row.generation, seconds(row.at)) for row in found]
+
+
+def find_only_runtime(connection: Connection, session_id: str) -> tuple[str, str] | None:
+    """Language and runtime of all that ran in a session; None where that was several, or commands, or nothing."""
+    first = connection.execute(_RAN, {"session": session_id}).first()
+    if first is None or first.kind != "code":
+        return None
+    other = connection.execute(_RAN_ELSEWHERE, {"session": session_id, "runtime": first.runtime}).first()
+    return None if other is not None else (first.language, first.runtime)
 
 
 def append(connection: Connection, session_id: str, after: Head, new: Sequence[NewCell]) -> Head:

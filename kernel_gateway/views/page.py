@@ -103,7 +103,7 @@ def _is_note(cell: dict[str, Any]) -> bool:
 
 
 def _find_language(name: Any) -> str | None:
-    return name if isinstance(name, str) and _LANGUAGE.fullmatch(name) else None
+    return name.lower() if isinstance(name, str) and _LANGUAGE.fullmatch(name.lower()) else None
 
 
 def _select_pictures(attachments: dict[str, Any]) -> dict[str, dict[str, str]]:

@@ -18,10 +18,9 @@ from typing import Final, Literal
 from kernels.environment import Environment
 from kernels.errors import EnvironmentBuildFailed, KernelsError, LauncherRefused
 from kernels.images import contents, debian_packages, image_setup
-from kernels.images.layer import GIVEN_UP, Layer, link_root
+from kernels.images.layer import GIVEN_UP, Layer, link_root, make_place
 from kernels.images.packages import ADDED
 from kernels.oci import environments
-from kernels.oci.safe_open import open_beneath
 from kernels.sandbox import RuntimeSettings
 
 NAME: Final = ".layers"
@@ -100,7 +99,7 @@ def lay(directory: Path, base: Environment, digest: str, added: Added) -> None:
                 )
             else:
                 link_root(Path(base.root), root)
-                _make_place(root)
+                make_place(root, f"/{ADDED}")
                 layer = Layer(root, added.most_bytes, added.given_up)
                 layer.add(added.workspace, PYTHON_PACKAGES, f"/{ADDED}")
             environments.declare(
@@ -199,16 +198,3 @@ def remove(directory: Path, digest: str, find_in_use: Callable[[], set[str]]) ->
                 away.rename(target)
                 raise
             environments.remove_tree(away)
-
-
-def _make_place(root: Path) -> None:
-    """The directory for packages, in an image that may have a link on the way there: none is followed."""
-    names = ADDED.split("/")
-    for depth, name in enumerate(names):
-        above = open_beneath(root, "/".join(names[:depth]).encode())
-        try:
-            os.mkdir(name, 0o755, dir_fd=above)
-        except FileExistsError:
-            pass
-        finally:
-            os.close(above)

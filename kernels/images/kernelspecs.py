@@ -8,6 +8,7 @@ import posixpath
 from pathlib import Path
 from typing import Final
 
+from kernels.images.packages import ADDED
 from kernels.images.reading import ImageReader
 from kernels.kernelspec import MOST_BYTES, OURS, Kernelspec, is_name, parse_kernelspec
 from kernels.languages import PYTHON
@@ -18,7 +19,7 @@ _KEPT: Final = 64
 _DENO: Final = "/usr/local/bin/deno"
 """Where the guest looks for it."""
 _PATH: Final = ("/usr/local/bin", "/usr/bin", "/bin")
-_PLACES: Final = ("/usr/local/share/jupyter/kernels", "/usr/share/jupyter/kernels")
+_PLACES: Final = ("/usr/local/share/jupyter/kernels", "/usr/share/jupyter/kernels", f"/{ADDED}/share/jupyter/kernels")
 
 
 @functools.lru_cache(_KEPT)

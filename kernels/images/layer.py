@@ -43,6 +43,19 @@ def link_root(base: Path, root: Path) -> None:
     raise EnvironmentBuildFailed(f"the image {base} could not be copied: {done.stderr.strip()[-500:]}")
 
 
+def make_place(root: Path, place: str) -> None:
+    """Make a directory of an image, which may have a link on the way there: none is followed. Raises OSError."""
+    names = place.strip("/").split("/")
+    for depth, name in enumerate(names):
+        above = open_beneath(root, "/".join(names[:depth]).encode())
+        try:
+            os.mkdir(name, 0o755, dir_fd=above)
+        except FileExistsError:
+            pass
+        finally:
+            os.close(above)
+
+
 class Layer:
     """Adds what a sandbox installed to a root file system of its own: at most `most_bytes` in all, holes counted.
 

@@ -40,7 +40,10 @@ class CodeCell:
 
 @dataclass(frozen=True)
 class NotebookFile:
-    """A notebook as read. `cells` are those that run; `document` is all of it in the shape of 4.5."""
+    """A notebook as read. `cells` are those that run; `document` is all of it in the shape of 4.5.
+
+    `language` is that of cells which name none, in small letters.
+    """
 
     cells: list[CodeCell]
     language: str
@@ -49,11 +52,9 @@ class NotebookFile:
 
 
 def read(data: bytes, most_bytes: int = NOTEBOOK_BYTES) -> NotebookFile:
-    """The notebook of a Python kernel that these bytes are; raises `InvalidNotebook`."""
+    """The notebook that these bytes are; raises `InvalidNotebook`."""
     document = read_document(data, most_bytes)
     kernel, language = _kernel(document["metadata"])
-    if not _PYTHON.fullmatch(language):
-        raise InvalidNotebook(f"the notebook's language is {_quote(language)}; only those in Python can be run")
     cells = [_code_cell(index, cell) for index, cell in enumerate(document["cells"]) if cell["cell_type"] == "code"]
     return NotebookFile(cells, language, kernel, document)
 
@@ -222,15 +223,14 @@ def _give_ids(cells: list[dict[str, Any]]) -> None:
 
 
 def _kernel(metadata: dict[str, Any]) -> tuple[str, str]:
-    """Name of the kernel and of its language; a notebook that names neither is taken for one in Python."""
+    """Name of the kernel and its language; a notebook that names neither is taken for one in Python."""
     spec, info = (_object(metadata, name, "the notebook's `metadata`") for name in ("kernelspec", "language_info"))
     kernel = spec.get("name")
     if not isinstance(kernel, str):
         kernel = "python3"
-    for language in (info.get("name"), spec.get("language")):
-        if isinstance(language, str) and language:
-            return kernel, language
-    return kernel, "python" if _PYTHON.fullmatch(kernel) else kernel
+    names = (each for each in (info.get("name"), spec.get("language"), kernel) if isinstance(each, str) and each)
+    language = next(names, kernel)
+    return kernel, "python" if _PYTHON.fullmatch(language) else language.lower()
 
 
 def _code_cell(index: int, cell: dict[str, Any]) -> CodeCell:

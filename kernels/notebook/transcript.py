@@ -47,6 +47,7 @@ _PYTHON: Final = {
     "pygments_lexer": "ipython3",
 }
 """What tools that convert a notebook want to know of its language, as ipykernel says it."""
+_PYTHON_KERNEL: Final = {"name": "python3", "display_name": "Python 3 (ipykernel)"}
 _EXTENSIONS: Final = {
     "image/png": "png",
     "image/jpeg": "jpg",
@@ -105,6 +106,15 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class NotebookKernel:
+    """The kernel that ran all of a notebook, and that front ends open it with; `language` as its kernelspec says."""
+
+    name: str
+    title: str
+    language: str
+
+
+@dataclass(frozen=True)
 class Note:
     """Something that happened to the session, as Markdown; `kind` is a word for it (started, generation, ended)."""
 
@@ -157,18 +167,21 @@ def seal(cell: dict[str, Any], previous: str) -> Sealed:
 
 
 def ending(
-    session_id: str, environment: str, *, cells: int, head: str, name: str = "", kernel_name: str = "python3"
+    session_id: str, environment: str, *, cells: int, head: str, name: str = "", kernel: NotebookKernel | None = None
 ) -> bytes:
-    """What follows the written cells, of which there are so many; `head` is the link of the last one."""
+    """What follows the written cells, of which there are so many; `head` is the link of the last one.
+
+    `kernel` is the one that the notebook names as its own; None is Python's.
+    """
     about: dict[str, Any] = {"session_id": _plain(session_id), "environment": _plain(environment)}
     about |= {"name": _plain(name)} if name else {}
     about |= {"cells": cells, "head": head}
-    metadata = msgspec.json.encode({**_language_of(kernel_name), "sandcell": about})
+    metadata = msgspec.json.encode({**_language_of(kernel), "sandcell": about})
     return b'\n], "metadata": ' + metadata + b', "nbformat": 4, "nbformat_minor": 5}\n'
 
 
 def notebook(
-    cells: Iterable[Cell | Note], *, session_id: str, environment: str, kernel_name: str = "python3"
+    cells: Iterable[Cell | Note], *, session_id: str, environment: str, kernel: NotebookKernel | None = None
 ) -> NotebookNode:
     """A notebook of entries as one value, always valid; cells that have not run yet have no outputs and no number."""
     import nbformat  # noqa: PLC0415 - a second to import, and the service writes its notebooks without it
@@ -180,7 +193,7 @@ def notebook(
             sealed = seal({**cell, "id": ids.take(cell["id"])}, previous)
             previous = sealed.hash
             written.append(sealed.data)
-    last = ending(session_id, environment, cells=len(written), head=previous, kernel_name=kernel_name)
+    last = ending(session_id, environment, cells=len(written), head=previous, kernel=kernel)
     node: NotebookNode = nbformat.from_dict(msgspec.json.decode(HEAD + BETWEEN.join(written) + last))
     return node
 
@@ -266,7 +279,7 @@ def _about(cell: Cell) -> dict[str, Any]:
 
 
 def _language(cell: Cell) -> dict[str, Any]:
-    """Of a cell that is not in the notebook's own language, named where VS Code and others look for it."""
+    """Of a cell that is not Python, named where VS Code and others look for it."""
     if cell.language == "python":
         return {}
     return {"language": _plain(cell.language), "vscode": {"languageId": _plain(cell.language)}}
@@ -276,11 +289,12 @@ def _make_markdown(wanted: str, text: str, about: dict[str, Any]) -> dict[str, A
     return {"id": _legal(wanted), "cell_type": "markdown", "metadata": {"sandcell": about}, "source": _plain(text)}
 
 
-def _language_of(kernel_name: str) -> dict[str, Any]:
-    return {
-        "kernelspec": {"name": _plain(kernel_name), "display_name": _display_name(kernel_name)},
-        "language_info": dict(_PYTHON),
-    }
+def _language_of(kernel: NotebookKernel | None) -> dict[str, Any]:
+    if kernel is None:
+        return {"kernelspec": dict(_PYTHON_KERNEL), "language_info": dict(_PYTHON)}
+    language = _plain(kernel.language)
+    spec = {"name": _plain(kernel.name), "display_name": _plain(kernel.title), "language": language}
+    return {"kernelspec": spec, "language_info": dict(_PYTHON) if language == "python" else {"name": language}}
 
 
 def _legal(wanted: str) -> str:
@@ -332,10 +346,6 @@ def _join_text(value: Any) -> str:
 
 def _count(value: Any) -> int | None:
     return value if type(value) is int and value >= 0 else None
-
-
-def _display_name(kernel_name: str) -> str:
-    return "Python 3 (ipykernel)" if kernel_name == "python3" else _plain(kernel_name)
 
 
 def _trim_error(output: Output, most_bytes: int) -> tuple[Output, int]:

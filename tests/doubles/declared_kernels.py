@@ -74,6 +74,13 @@ SPECS = {
 }
 
 
+def make_packaged(package: str) -> dict[str, bytes]:
+    """Files of a wheel, version 1.0 of `package`, that brings `shout` as packages on PyPI bring their kernels."""
+    spec = {**SPECS["shout"], "argv": ["python", "-m", "shout_kernel", "-f", "{connection_file}"]}
+    place = f"{package.replace('-', '_')}-1.0.data/data/share/jupyter/kernels/shout"
+    return {"shout_kernel.py": SHOUT.encode(), f"{place}/kernel.json": json.dumps(spec).encode()}
+
+
 def build_image(directory: Path, environments_dir: Path) -> Path:
     """A directory of environments with `python` and that image; needs root."""
     images = directory / "environments"

@@ -117,7 +117,7 @@ class Stage:
         submission = Submission(
             code=step.source,
             language=step.language,
-            runtime=step.runtime,
+            runtime=step.runtime or None,
             timeout_seconds=self._timeout(step, services.settings.execution_timeout_max_seconds),
             clear_context=step.clear_context,
         )

@@ -38,7 +38,8 @@ class Step:
     `recorded` is None when the notebook does not say what the cell shows. `timeout_seconds` is None when the replay's
     own counts. `digests` are of streams that are cut, by their names. `together` are the sources that ran on the same
     kernel, of which this is number `place`. `as_written` is what it showed before the cells `revised_by` updated
-    displays of it; None when none did, or when that is not on record. `face` is the protocol it came through.
+    displays of it; None when none did, or when that is not on record. `face` is the protocol it came through. An empty
+    `runtime` is the one that the session has for the language.
     `recorded_generation` is that of the kernel it ran on, `generation` as which that one counts: one that had its
     state or its variables of one before counts as that. `carried`: it is the first on a kernel that had the variables.
     """
@@ -76,7 +77,7 @@ class Step:
 def steps_of(notebook: NotebookFile, undone: Sequence[Undone] = ()) -> list[Step]:
     """A step for each code cell, in order; those that were undone are not to be run."""
     cells = notebook.document["cells"]
-    steps = [_step(cell, cells[cell.index]["metadata"].get("language")) for cell in notebook.cells]
+    steps = [_step(cell, cells[cell.index]["metadata"].get("language"), notebook.language) for cell in notebook.cells]
     return _put_together(_count(_leave_out(steps, undone), undone, _find_restored(cells)))
 
 
@@ -180,11 +181,13 @@ def last_step(steps: Sequence[Step], until: int | str | None) -> int:
     )
 
 
-def _step(cell: CodeCell, written_in: Any) -> Step:
+def _step(cell: CodeCell, written_in: Any, otherwise: str) -> Step:
     about = cell.about
     status = _text(about.get("status"))
     command = about.get("kind") == "command" and cell.source.startswith(BASH)
-    language, runtime = _find_runtime(_text(about.get("runtime")) or PYTHON, _text(written_in))
+    ours = isinstance(about.get("execution_id"), str)
+    said = _text(about.get("runtime")) or (PYTHON if ours or otherwise == PYTHON else None)
+    language, runtime = (otherwise, "") if said is None else _find_runtime(said, _text(written_in))
     started = _text(about.get("started_at"))
     ran = status not in UNRUN if status is not None else bool(cell.outputs or cell.execution_count is not None)
     shown = {"outputs": cell.outputs, "metadata": {"sandcell": about}}
@@ -208,7 +211,7 @@ def _step(cell: CodeCell, written_in: Any) -> Step:
         timeout_seconds=_measure_seconds(started, about.get("ended_at")) if status in STOPPED else None,
         skipped=LATE if about.get("kind") == "late" else _explain_skip(status, started),
         face=_text(about.get("face")),
-        ours=isinstance(about.get("execution_id"), str),
+        ours=ours,
         as_written=_as_written(shown) if ran and by else None,
         revised_by=by,
     )

@@ -23,6 +23,7 @@ from sqlalchemy import Connection
 from kernel_gateway.errors import GatewayError, PayloadTooLarge
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.clock import Clock
+from kernel_gateway.services.environments.kernelspecs import Kernelspecs
 from kernel_gateway.services.mirroring.mirrors import MANIFEST, NOTEBOOK, Mirrors
 from kernel_gateway.services.records.record import Record
 from kernel_gateway.services.records.revised_cells import count_shown_bytes, read_page, read_shown
@@ -32,7 +33,9 @@ from kernel_gateway.settings import Settings
 from kernel_gateway.storage import cells, sessions
 from kernel_gateway.storage.cells import Head
 from kernel_gateway.storage.database import Database
+from kernels.languages import BUILT_IN
 from kernels.notebook import chain, transcript
+from kernels.notebook.transcript import NotebookKernel
 from workspace_sync.errors import WorkspaceSyncError
 
 log = structlog.get_logger(__name__)
@@ -74,6 +77,7 @@ class Notebooks:
         record: Record,
         kept_outputs: KeptOutputs,
         registry: Registry,
+        kernelspecs: Kernelspecs,
     ) -> None:
         self._settings = settings
         self._clock = clock
@@ -82,6 +86,7 @@ class Notebooks:
         self._record = record
         self._kept_outputs = kept_outputs
         self._registry = registry
+        self._kernelspecs = kernelspecs
         self._unsaved: dict[str, None] = {}
         """In the order in which they are tried: one that failed comes after the others."""
         self._saving: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -206,7 +211,8 @@ class Notebooks:
         head = await self._settle_record(session_id)
         environment, name = await self._find_environment_and_name(session_id)
         last = head.hash or chain.genesis(session_id, environment)
-        ending = transcript.ending(session_id, environment, cells=head.cells, head=last, name=name)
+        kernel = await self._find_kernel(session_id, environment)
+        ending = transcript.ending(session_id, environment, cells=head.cells, head=last, name=name, kernel=kernel)
         between = len(transcript.BETWEEN) * max(head.cells - 1, 0)
         shown = await self._database.run(lambda c: count_shown_bytes(c, session_id, head))
         size = len(transcript.HEAD) + shown + between + len(ending)
@@ -235,6 +241,17 @@ class Notebooks:
         found = await self._database.run(lambda c: cells.links(c, session_id))
         links = [chain.Link(*each) for each in found[: head.cells]]
         return msgspec.json.encode(chain.manifest(session_id, environment, links)) + b"\n"
+
+    async def _find_kernel(self, session_id: str, environment: str) -> NotebookKernel | None:
+        """The kernel of the image that ran everything in the session; None, which means Python's, where none did."""
+        found = await self._database.run(lambda c: cells.find_only_runtime(c, session_id))
+        if found is None or found[1] in BUILT_IN:
+            return None
+        language, runtime = found
+        for each in await self._kernelspecs.of_session(environment, ""):
+            if each.name == runtime:
+                return NotebookKernel(runtime, each.title, each.language_name or each.language)
+        return NotebookKernel(runtime, runtime, language)  # the image has gone, or has it no more
 
     async def _find_environment_and_name(self, session_id: str) -> tuple[str, str]:
         row = await self._database.run(lambda c: sessions.find(c, session_id))

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from kernels.images.kernelspecs import read_kernelspecs
 from kernels.images.packages import read_packages
 from kernels.oci import environments
 from tests import leftovers
 from tests.doubles.debian_mirror import DebianMirror, debian_mirror
-from tests.doubles.package_index import PackageIndex, package_index
+from tests.doubles.declared_kernels import make_packaged
+from tests.doubles.package_index import PackageIndex, make_wheel, package_index
 from tests.doubles.server_process import free_port
 from tests.integration.kernel_gateway.server.rest import Rest
 from tests.running_service import RunningService
@@ -55,7 +57,9 @@ def test_packages_are_added_to_an_image_by_a_sandbox_and_it_is_built_again_when_
 ) -> None:
     tmp_path.chmod(0o755)
     index.add("tiny-sample", sample="GREETING = 'in the image'")
-    index.add("other-sample")
+    index.packages["kernel-sample"] = {
+        "kernel_sample-1.0-py3-none-any.whl": make_wheel("kernel-sample", "1.0", make_packaged("kernel-sample"))
+    }
     images, file = tmp_path / "environments", tmp_path / "environments.toml"
     images.mkdir()
     (images / "python").symlink_to((environments_dir / "python").resolve())
@@ -143,10 +147,11 @@ def test_packages_are_added_to_an_image_by_a_sandbox_and_it_is_built_again_when_
         assert listed["source"] == "pip"
         (said,) = rest.get("/v1/images/plus")["image"]["notes"]
         assert f"{BEGIN}{said}" == note
-    assert build('"tiny-sample", "other-sample"').returncode == 0
+    assert build('"tiny-sample", "kernel-sample"').returncode == 0
     again = environments.find_installed(images)["plus"]
     assert again.digest != plus.digest
-    assert {each.name for each in read_packages(again.root, again.python)} >= {"tiny-sample", "other-sample"}
+    assert {each.name for each in read_packages(again.root, again.python)} >= {"tiny-sample", "kernel-sample"}
+    assert [each.name for each in read_kernelspecs(again.root, again.python)] == ["shout"]
 
 
 def snapshot(directory: Path) -> dict[str, tuple[int, int]]:

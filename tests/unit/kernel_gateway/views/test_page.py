@@ -114,9 +114,10 @@ def test_cells_are_labelled_and_coloured_by_their_language() -> None:
         code("%%bash\nif true; then echo; fi"),
         code("def f(): pass"),
         code("x <- 1", language="x<b>"),
+        code("y <- 2", language="R"),
     )
     labels = re.findall(r'<span class="sandcell-language">(.*?)</span>', made)
-    assert labels == ["TypeScript", "Shell", "Python", "Python"]
+    assert labels == ["TypeScript", "Shell", "Python", "Python", "R"]
     assert '<span class="kt">number</span>' in made
     assert '<span class="k">then</span>' in made
     assert '<span class="nf">f</span>' in made

@@ -20,6 +20,7 @@ from kernels.notebook.transcript import (
     Blob,
     Cell,
     Note,
+    NotebookKernel,
     ending,
     notebook,
     render,
@@ -105,6 +106,15 @@ def test_written_cells_between_head_and_ending_are_the_notebook() -> None:
     nbformat.validate(node)
     assert node == made(*entries)
     assert [cell.id for cell in node.cells] == ["note-7", "a", "b"]
+
+
+def test_a_notebook_names_the_kernel_that_ran_all_of_it() -> None:
+    cells = [Cell("a", "mean(1:3)", "ok", 1, language="r", runtime="ir")]
+    about = notebook(cells, session_id="s", environment="e", kernel=NotebookKernel("ir", "R", "R")).metadata
+    assert about.kernelspec == {"name": "ir", "display_name": "R", "language": "R"}
+    assert about.language_info == {"name": "R"}
+    about = notebook(cells, session_id="s", environment="e").metadata
+    assert (about.kernelspec.name, about.language_info.name) == ("python3", "python")
 
 
 def test_a_cell_says_that_it_asked_for_a_blank_kernel() -> None:

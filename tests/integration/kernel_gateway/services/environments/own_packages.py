@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from tests.doubles.declared_kernels import make_packaged
 from tests.doubles.package_index import PackageIndex, make_wheel
 from tests.integration.kernel_gateway.server.eventually import eventually
 from tests.integration.kernel_gateway.server.rest import Rest
@@ -17,6 +18,7 @@ FILES = {
     "hostile.pth": HOSTILE.encode(),
     "sitecustomize.py": HOSTILE.encode(),
     "own_sample-1.0.data/scripts/greet-own": b"#!python\nimport own\nprint(own.GREETING)\n",
+    **make_packaged("own-sample"),
 }
 
 

@@ -225,6 +225,7 @@ def test_packages_are_built_into_an_environment_of_the_principals_own_and_remove
                 r"b'of my own\n'",
                 "[]",
             ]
+            assert session.run("a kernel of my own", language="shout")["stdout"] == "A KERNEL OF MY OWN\n"
             refused = rest.http.delete("/v1/environments/mine")
             assert refused.json()["error"]["code"] == "has_dependents"
             assert refused.json()["error"]["dependents"]["sessions"] == [session.id]

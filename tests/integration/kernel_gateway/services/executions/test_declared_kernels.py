@@ -148,6 +148,13 @@ def test_its_cells_are_replayed_by_it(session: LiveSession) -> None:
         document = fresh.rest.get(f"{fresh.path}/notebook")
     replay = session.rest.post("/v1/notebooks/replay", notebook=document, environment=NAME, wait=True)
     assert (replay["status"], replay["counts"]) == ("done", {"same": 2}), replay
+    stranger = nbformat.v4.new_notebook(metadata={"language_info": {"name": "Shout"}})
+    output = nbformat.v4.new_output("stream", text="HELLO\n")
+    stranger.cells = [nbformat.v4.new_code_cell("hello", execution_count=1, outputs=[output])]
+    replay = session.rest.post("/v1/notebooks/replay", notebook=stranger, environment=NAME, wait=True)
+    assert (replay["status"], replay["counts"]) == ("done", {"same": 1}), replay
+    replay = session.rest.post("/v1/notebooks/replay", notebook=stranger, environment="python", wait=True)
+    assert "no language 'shout'; there are: python" in str(replay), replay
 
 
 def test_the_command_takes_it_as_a_language(session: LiveSession, many: RunningService) -> None:
@@ -218,7 +225,10 @@ def test_a_jupyter_client_attaches_to_it(many: RunningService, people: httpx.Cli
     with Rest(many) as rest:
         live = LiveSession(rest, rest.get(f"/v1/sessions/{kernel['id']}"))
         assert said(live, "count") == "0"
+        shout = {"name": "shout", "display_name": "Shout", "language": "Shout"}
+        assert rest.get(f"{live.path}/notebook")["metadata"]["kernelspec"] == shout, "nothing else has run in it"
         assert live.run("1 + 1")["outputs"][0]["data"]["text/plain"] == "2"
+        assert rest.get(f"{live.path}/notebook")["metadata"]["kernelspec"]["name"] == "python3"
         cells = [cell for cell in rest.get(f"{live.path}/notebook")["cells"] if cell["cell_type"] == "code"]
         assert ("".join(cells[0]["source"]), cells[0]["metadata"]["language"]) == ("hello", "shout")
     assert people.delete(address).status_code == 204

@@ -20,6 +20,7 @@ def steps(
     language: str | None = None,
     undone: Sequence[Undone] = (),
     notes: Sequence[tuple[int, str]] = (),
+    notebook_language: str = "python",
 ) -> list[Step]:
     """Steps of cells, each a source and its `metadata.sandcell`; a markdown cell comes first, and then `notes`.
 
@@ -31,7 +32,7 @@ def steps(
     for generation, text in notes:
         about = {"kind": "variables", "generation": generation}
         document["cells"].append({"metadata": {"sandcell": about}, "source": text})
-    return steps_of(NotebookFile(made, "python", "python3", document), undone)
+    return steps_of(NotebookFile(made, notebook_language, "any", document), undone)
 
 
 def ran(*generations: int) -> list[tuple[str, dict[str, Any]]]:
@@ -111,6 +112,16 @@ def test_a_recorded_cell_of_another_language_runs_in_it() -> None:
     assert (odd.language, odd.runtime) == ("cobol", "cobol"), "the session refuses it, or has such a kernel"
     (second,) = steps(("1", {"runtime": "xpython", "status": "ok"}))
     assert (second.language, second.runtime) == ("python", "xpython")
+
+
+def test_a_cell_that_does_not_say_what_it_is_written_in_is_in_the_notebooks_language() -> None:
+    mine = {"execution_id": "mine", "status": "ok"}
+    foreign, python, own = steps(
+        ("x <- 1", {}), ("x = 1", mine), ("y <- 1", {**mine, "runtime": "ir"}), notebook_language="r"
+    )
+    assert (foreign.language, foreign.runtime) == ("r", ""), "whatever the session has for it"
+    assert (python.language, python.runtime) == ("python", "python"), "of a record of Python, which says nothing of it"
+    assert own.runtime == "ir"
 
 
 @pytest.mark.parametrize("status", ["rejected", "queued", "running"])
