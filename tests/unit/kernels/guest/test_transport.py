@@ -51,13 +51,15 @@ class PlainGuest:
     def __init__(self) -> None:
         self.open: list[str] = []
         self.dialled = 0
+        # All of them: what waits for a connection to say something is otherwise held by nothing, and collected.
+        self.tasks: list[asyncio.Task[None]] = []
 
     async def dial(self, name: str, *, patience_seconds: float = 0) -> socket.socket:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         self.dialled += 1
         reader, writer = await asyncio.open_connection(sock=theirs)
-        self.task = asyncio.create_task(self._serve(reader, writer, f"{self.dialled}"))
+        self.tasks.append(asyncio.create_task(self._serve(reader, writer, f"{self.dialled}")))
         return ours
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, name: str) -> None:
