@@ -9,9 +9,11 @@ unexport PYTHONDONTWRITEBYTECODE
 # Sandboxes need root: their mounts, their user namespaces, their control groups.
 SUDO := $(if $(filter 0,$(shell id -u)),,scripts/as-root)
 
-# Shares tests out between processes (tests/conftest.py says how): each waits for sandboxes half of the time.
+# Shares tests out between processes (tests/conftest.py says how): each waits for sandboxes, kills and deadlines half of
+# the time and more, so three keep a processor busy. Attempts to escape take memory up to its limits: fewer of those.
 # `make test` keeps the order of the folders, so that the many short modules of tests/unit come last.
-WORKERS ?= 4
+WORKERS ?= 6
+escape: WORKERS = 4
 SHARED = --progress --numprocesses $(WORKERS) --dist loadscope
 # Which cases of large matrices `make test` draws (tests/sampling.py): the same for the same commit.
 SEED ?= $(or $(shell git rev-parse --short HEAD 2>/dev/null),0)

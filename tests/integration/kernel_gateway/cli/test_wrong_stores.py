@@ -33,6 +33,13 @@ def moto(moto_endpoint: str) -> Iterator[FaultyS3]:
         yield proxy
 
 
+@pytest.fixture(params=("rclone", "moto"))
+def server(request: pytest.FixtureRequest) -> FaultyS3:
+    """Each in turn: what is said of a bucket is read from answers that they word differently."""
+    faulty: FaultyS3 = request.getfixturevalue(request.param)
+    return faulty
+
+
 @pytest.fixture(autouse=True)
 def healed(rclone: FaultyS3, moto: FaultyS3) -> Iterator[None]:
     yield
@@ -77,14 +84,11 @@ def url_of(faulty: FaultyS3, bucket: str = BUCKET) -> str:
 
 
 @pytest.mark.parametrize("denied", [READ_ONLY, WRITE_ONLY, ("s3:DeleteObject",)], ids=["read", "write", "no-delete"])
-def test_the_doctor_names_the_missing_permissions(
-    rclone: FaultyS3, moto: FaultyS3, sandcell: Command, denied: tuple[str, ...]
-) -> None:
-    for faulty in (rclone, moto):
-        faulty.deny(*denied)
-        status, found = sandcell.doctor(url_of(faulty))
-        assert (status, found["ok"], found["required"]) == (7, False, True)
-        assert {each for each in (*READ_ONLY, *WRITE_ONLY) if each in found["detail"]} == set(denied)
+def test_the_doctor_names_the_missing_permissions(server: FaultyS3, sandcell: Command, denied: tuple[str, ...]) -> None:
+    server.deny(*denied)
+    status, found = sandcell.doctor(url_of(server))
+    assert (status, found["ok"], found["required"]) == (7, False, True)
+    assert {each for each in (*READ_ONLY, *WRITE_ONLY) if each in found["detail"]} == set(denied)
 
 
 def check_refused_start(faulty: FaultyS3, sandcell: Command, denied: tuple[str, ...]) -> None:
@@ -138,8 +142,7 @@ def test_a_url_that_means_nothing_is_refused_by_both(sandcell: Command, url: str
     assert "hush" not in done.stderr + done.stdout + found["detail"]
 
 
-def test_a_bucket_that_is_nowhere(rclone: FaultyS3, moto: FaultyS3, sandcell: Command) -> None:
-    for faulty in (rclone, moto):
-        status, found = sandcell.doctor(url_of(faulty, "never-made"))
-        assert (status, found["required"]) == (7, True)
-        assert "there is no such bucket. Create it or correct its name" in found["detail"]
+def test_a_bucket_that_is_nowhere(server: FaultyS3, sandcell: Command) -> None:
+    status, found = sandcell.doctor(url_of(server, "never-made"))
+    assert (status, found["required"]) == (7, True)
+    assert "there is no such bucket. Create it or correct its name" in found["detail"]

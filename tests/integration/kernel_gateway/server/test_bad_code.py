@@ -73,6 +73,7 @@ def test_killing_the_guest_is_refused(unharmed: LiveSession) -> None:
     unharmed.works()
 
 
+@pytest.mark.long  # nine core-seconds; the escape corpus has one under each runtime
 def test_a_fork_bomb_stays_in_its_session(rest: Rest) -> None:
     with rest.session() as bombed, rest.session() as other:
         # What cannot fork any more stays: there is no room left, and no processor is taken from the other tests.

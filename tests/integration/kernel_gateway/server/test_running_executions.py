@@ -49,9 +49,21 @@ def begun(session: LiveSession, execution: Any) -> None:
     assert kinds == ["started", "stream"]
 
 
-@pytest.fixture
-def service(make_service: MakeService) -> RunningService:
+@pytest.fixture(scope="module")
+def killed(make_service: MakeService) -> RunningService:
+    """A service that these tests kill and start again, one after another."""
     return make_service()
+
+
+@pytest.fixture
+def service(killed: RunningService) -> Iterator[RunningService]:
+    """The same, without the sessions of earlier tests: each of its starts would take them up."""
+    yield killed
+    if not killed.running:
+        killed.start()  # the test has failed
+    with Rest(killed) as rest:
+        for shown in rest.get("/v1/sessions?status=READY")["items"]:
+            LiveSession(rest, shown).stop()
 
 
 def test_executions_go_on_over_a_kill_of_the_service(service: RunningService) -> None:

@@ -205,7 +205,7 @@ async def ten_thousand(gateway: Gateway) -> None:
     assert removed["content"][0]["text"] == "Successfully removed all 1000 files"
 
 
-@pytest.mark.long  # the conformance tests have as many files in one call by boto3 each time
+@pytest.mark.long  # the conformance tests have a thousand files in one call by boto3 each time
 def test_ten_thousand_files_in_one_call(on_gateway: OnGateway) -> None:
     on_gateway(ten_thousand)
 
