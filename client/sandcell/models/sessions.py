@@ -105,7 +105,8 @@ class Forked(Model):
     there, unless the cells made them again. Those in `changed_since` are as the cells left them: the original has other
     ones by now. At most 100 paths of either are named.
     `checkpoint` is the checkpoint that it began from, before those cells: null where all of them ran again. Of its
-    variables `lost` are those that are not there, or not the same objects any more; `lost_omitted` more.
+    variables `lost` are those that are not there, or not the same objects any more; `lost_omitted` more. `lost_besides`
+    says what else it did not have, in sentences: unless the cells since made it again, it is not there.
     """
 
     session: str
@@ -122,6 +123,7 @@ class Forked(Model):
     checkpoint: str | None = None
     lost: list[RestoredVariable] = msgspec.field(default_factory=list)
     lost_omitted: int = 0
+    lost_besides: list[str] = msgspec.field(default_factory=list)
 
 
 class KeptVariable(Model):

@@ -35,7 +35,7 @@ from kernel_gateway.services.clock import Clock, rfc3339
 from kernel_gateway.services.environments.environments import Environments
 from kernel_gateway.services.mirroring.mirrors import Mirrors
 from kernel_gateway.services.mirroring.snapshots import Snapshots
-from kernel_gateway.services.sessions.hibernating.hibernation import list_lost
+from kernel_gateway.services.sessions.hibernating.hibernation import find_most_bytes, list_lost, list_told
 from kernel_gateway.services.sessions.hibernating.live_quota import MEGABYTE
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
@@ -50,14 +50,12 @@ from kernel_gateway.storage.states.checkpoints import CheckpointRow, Kind, Repor
 from kernels.environment import Environment
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
 from sandcell.models.model import Page
-from sandcell.models.sessions import Checkpoint, KeptVariable
+from sandcell.models.sessions import Checkpoint
 from workspace_sync import DurableWorkspace
 
 log = structlog.get_logger(__name__)
 TURN_SECONDS: Final = 300.0
 """How long one checkpoint of a session waits for others of it, each of which has deadlines of its own."""
-MOST_TOLD: Final = 100
-"""Variables in a report, those that are lost first."""
 
 
 class Checkpoints:
@@ -193,15 +191,13 @@ class Checkpoints:
         self, live: LiveSession, kernel: SandboxedKernel, environment: Environment, row: CheckpointRow
     ) -> CheckpointRow:
         """Put all of it into the store; the row with what there is to say of it."""
-        most = (live.row.record.keep_variables_mb or environment.keep_variables_mb) * MEGABYTE
+        most = find_most_bytes(live, environment)
         await kernel.residence.awake()
         kept = await live.variables.keep_now(kernel, most)
         put = await self._snapshots.put(kernel.guest, row.name, most, home=False)
         await self._copies.bring_up_to_date(live.row.workspace_id)
         files = await self._copy_files(self._mirrors.durable(live.row.workspace_id), row)
-        told = [KeptVariable(each.name, each.outcome, each.why or None) for each in kept]
-        told.sort(key=lambda each: each.outcome == "kept")
-        report = Report(told[:MOST_TOLD], max(len(told) - MOST_TOLD, 0), list_lost(live, environment, put))
+        report = Report(*list_told(kept), list_lost(live, environment, put))
         return replace(row, size_bytes=put.size, file_count=files[0], file_bytes=files[1], report=report)
 
     async def _copy_files(self, files: DurableWorkspace, row: CheckpointRow) -> tuple[int, int]:

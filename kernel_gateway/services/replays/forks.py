@@ -313,6 +313,7 @@ def _judge(fork: _Fork) -> Forked:
         checkpoint=None if beginning is None else beginning.row.id,
         lost=lost,
         lost_omitted=0 if given is None else given.omitted,
+        lost_besides=[] if beginning is None else beginning.row.report.lost,
     )
 
 
@@ -367,6 +368,7 @@ def _describe(forked: Forked) -> str:
         text += f"{forked.put_back:,} files were put back as they were"
     text += "."
     lines = [f"- cell {each.number}: {_name(each)}. {each.why}" for each in forked.different]
+    lines += [f"- not there: {what}" for what in forked.lost_besides]
     lines += [f"- `{path}` changed later and was left out" for path in forked.left_out]
     lines += [f"- `{path}` is as the cells left it" for path in forked.changed_since]
     return "\n".join([text, *lines])

@@ -114,7 +114,6 @@ class SessionCopies:
         """Variables and files of one moment: while they are taken, who asks for the kernel waits."""
         require_idle(live)
         await live.sandbox.ready()  # one that lost its sandbox gets its files and variables first
-        await live.variables.settle()
         taken: list[HibernationRow] = []
 
         async def take(kernel: SandboxedKernel, _mirror: Mirror) -> None:

@@ -145,6 +145,8 @@ def _list_differences(forked: Session) -> Iterator[str]:
         return
     for lost in about.lost:
         yield f"{lost.name}: {lost.outcome}. {lost.why or ''}"
+    for what in about.lost_besides:
+        yield f"not there: {what}"
     for each in about.different:
         yield f"cell {each.number}: {each.verdict.replace('_', ' ')}. {each.why}"
     for path in about.left_out:

@@ -17,7 +17,7 @@ from typing import Final
 import structlog
 from sqlalchemy import Connection
 
-from kernel_gateway.errors import GatewayError, SandboxUnavailable, SessionBusy, SessionTerminated, translated
+from kernel_gateway.errors import GatewayError, SessionBusy, SessionTerminated, translated
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.admission.readiness import Readiness
 from kernel_gateway.services.clock import rfc3339
@@ -35,8 +35,6 @@ from sandcell.models.sessions import HibernationReport, KeptVariable, Session
 from workspace_sync import Mirror
 
 log = structlog.get_logger(__name__)
-KEEP_SECONDS: Final = 30.0
-"""After how long no further variable is begun: nobody waits for the kernel, so there is more time than when idle."""
 UNUSED_SECONDS: Final = 2.0
 """How long it may look as if a command ran before a session is said to be at work."""
 POLL_SECONDS: Final = 0.05
@@ -144,7 +142,6 @@ class Hibernation:
 
     async def _hibernate(self, live: LiveSession, *, unless_used: bool) -> None:
         environment = await self._environments.of_session(live.row.environment)
-        await live.variables.settle()
         with translated():
             await live.sandbox.leave(HIBERNATED, partial(self._keep, live, environment, unless_used=unless_used))
         live.variables.leave()
@@ -230,11 +227,7 @@ async def write_down(live: LiveSession, kernel: SandboxedKernel, most_bytes: int
     await kernel.residence.awake()
     await kernel.ready()
     await _wait_unused(live, kernel)
-    await live.variables.restore(kernel)  # what it has not been given yet is its own all the same
-    hub = kernel.hub
-    if hub is None:
-        raise SandboxUnavailable("the kernel is being replaced: try again")
-    return await kept_variables.keep(hub, most_bytes, KEEP_SECONDS, executions=live.executions, at=live.now())
+    return await live.variables.keep_now(kernel, most_bytes)
 
 
 def find_most_bytes(live: LiveSession, environment: Environment) -> int:
@@ -246,10 +239,14 @@ def build_report(
     at: float, until: float, size_bytes: int, kept: Iterable[kept_variables.KeptVariable], lost: list[str]
 ) -> HibernationReport:
     """What is said of variables that were written down, those that are lost first."""
+    return HibernationReport(rfc3339(at), rfc3339(until), size_bytes, *list_told(kept), lost)
+
+
+def list_told(kept: Iterable[kept_variables.KeptVariable]) -> tuple[list[KeptVariable], int]:
+    """Those that a report names, and how many more there are."""
     told = [KeptVariable(each.name, each.outcome, each.why or None) for each in kept]
     told.sort(key=lambda each: each.outcome == "kept")
-    omitted = max(len(told) - MOST_TOLD, 0)
-    return HibernationReport(rfc3339(at), rfc3339(until), size_bytes, told[:MOST_TOLD], omitted, lost)
+    return told[:MOST_TOLD], max(len(told) - MOST_TOLD, 0)
 
 
 def list_lost(live: LiveSession, environment: Environment, put: Put) -> list[str]:

@@ -52,10 +52,13 @@ def test_a_fork_begins_from_the_nearest_one_and_runs_the_cells_since(client: Cli
         found, fork = about(info), client.attach(info.id)
         assert (found.checkpoint, found.cells, found.different, found.left_out) == (kept.id, 1, [], ["late"])
         assert [(each.name, each.outcome) for each in found.lost] == [("opened", "lost")]
+        assert found.lost_besides == kept.lost
+        assert any("home directory" in each for each in kept.lost)
         assert fork.run("count, open('log').read()").text == "(3, 'one two')"
         assert fork.run("drawn").text == session.run("drawn").text, "no random number is drawn again"
         notes = [each["source"] for each in json.loads(fork.notebook())["cells"] if each["cell_type"] == "markdown"]
-        assert any(f"from its checkpoint `{kept.id}`" in each and "1 of 1 cells" in each for each in notes)
+        (note,) = [each for each in notes if f"from its checkpoint `{kept.id}`" in each and "1 of 1 cells" in each]
+        assert all(f"- not there: {what}" in note for what in kept.lost)
         fork.stop()
         with pytest.raises(Conflict, match="'opened' is lost") as caught:
             client.fork_session(session.id, cell=third.id, exact=True)
