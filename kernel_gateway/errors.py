@@ -35,6 +35,7 @@ Tree (code, status):
     ├── StoreUnavailable        store_unavailable      503   the workspaces' store does not answer
     ├── WorkspaceRestoring      workspace_restoring    503   the session's files are not all there yet
     ├── DatabaseUnavailable     database_unavailable   503   the database does not answer
+    ├── ProviderUnavailable     provider_unavailable   503   the identity provider does not answer
     ├── ShuttingDown            shutting_down          503   the service is draining
     ├── DeadlinePassed          deadline_passed        504   a wait of the service ran out
     ├── NoSpace                 no_space               507   the workspace or the host's disk is full
@@ -259,6 +260,12 @@ class StoreUnavailable(GatewayError):
     """The store of the workspaces does not answer."""
 
     code, status, retryable = "store_unavailable", 503, True
+
+
+class ProviderUnavailable(GatewayError):
+    """The identity provider does not answer, or not as OpenID Connect says."""
+
+    code, status, retryable = "provider_unavailable", 503, True
 
 
 class WorkspaceRestoring(GatewayError):

@@ -23,6 +23,8 @@ from kernel_gateway.endpoints import parse_endpoints
 from kernel_gateway.errors import SettingInvalid
 from kernel_gateway.hosts import Hosts
 from kernel_gateway.identity.access_key import KEY_ID, SEALING_KEY, SECRET
+from kernel_gateway.identity.openid import is_safe_address
+from kernel_gateway.identity.roles import parse_roles
 from kernel_gateway.package_sources import parse_apt_sources
 from kernel_gateway.redact_patterns import Patterns
 from kernel_gateway.setting import PREFIX, Setting, setting
@@ -44,13 +46,14 @@ def check_consistency(settings: Settings) -> Settings:
         "apt_sources": parse_apt_sources,
         "trusted_proxies": parse_networks,
         "redact_patterns": Patterns.of_lines,
+        "oidc_roles": parse_roles,
     }
     for name, parse in parsers.items():
         try:
             parse(getattr(settings, name))
         except ValueError as error:
             raise SettingInvalid(f"{name}: {error}") from None
-    _require_sinks(settings)
+    _require_addresses(settings)
     _require_modes(settings.made_network_modes)
     _require_images(settings.added_packages_images)
     _require_uids(settings)
@@ -89,7 +92,8 @@ def _require_door(settings: Settings) -> None:
         raise SettingInvalid(f"allowed_hosts: {error}") from None
 
 
-def _require_sinks(settings: Settings) -> None:
+def _require_addresses(settings: Settings) -> None:
+    _require_provider(settings)
     try:
         if settings.audit_syslog:
             SyslogAddress.of_text(settings.audit_syslog)
@@ -99,6 +103,17 @@ def _require_sinks(settings: Settings) -> None:
         url = getattr(settings, name)
         if url and not re.fullmatch(r"https?://[^\s/?#@]+([/?][^\s#]*)?", url):
             raise SettingInvalid(f"{name} must be http://host/path or https://host/path, without a user's name")
+
+
+def _require_provider(settings: Settings) -> None:
+    if not settings.oidc_issuer:
+        return
+    if not is_safe_address(settings.oidc_issuer) or re.search(r"[\s?#@]", settings.oidc_issuer):
+        raise SettingInvalid("oidc_issuer must be https://host/path, without a user's name, a query or a fragment")
+    if not settings.oidc_client_id or not settings.oidc_roles.strip() or not settings.oidc_principal_claim:
+        raise SettingInvalid("with oidc_issuer go oidc_client_id, oidc_principal_claim and oidc_roles")
+    if "openid" not in settings.oidc_scopes.split():
+        raise SettingInvalid("oidc_scopes must name openid")
 
 
 def _require_modes(text: str) -> None:
@@ -180,6 +195,18 @@ class Settings:
     token: str = setting("", "the first administrator's bearer token; empty: one is made and printed", secret=True)
     access_key_id: str = setting("", "the first administrator's access key id, for faces that sign requests")
     secret_access_key: str = setting("", "the secret of access_key_id", secret=True)
+    oidc_issuer: str = setting(
+        "", "OpenID Connect provider that people sign in to the console by, https://host/path; empty: none"
+    )
+    oidc_client_id: str = setting("", "what that provider knows this service as")
+    oidc_client_secret: str = setting("", "the secret of oidc_client_id; empty: a public client", secret=True)
+    oidc_scopes: str = setting("openid profile email", "scopes that are asked for, with blanks between")
+    oidc_principal_claim: str = setting("email", "claim that names the principal; email counts when it is verified")
+    oidc_roles: str = setting(
+        "",
+        "who has which role: lines of ROLE CLAIM=VALUE [PRINCIPAL ...], the role viewer, user or administrator",
+        lines=True,
+    )
     secrets_key: str = setting(
         "", "key that stored secrets are sealed with, 64 hexadecimal digits; empty: a file under data_dir", secret=True
     )

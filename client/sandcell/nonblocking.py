@@ -332,6 +332,8 @@ class AsyncClient:
     replay_notebook = _method(r.replay_notebook)
     stop_replay = _method(r.stop_replay)
     list_audit = _method(a.list_audit)
+    verify_audit = _method(a.verify_audit)
+    get_audit_verification = _method(a.get_audit_verification)
     take_lease = _method(le.take_lease)
     get_lease = _method(le.get_lease)
     give_back_lease = _method(le.give_back_lease)

@@ -1,6 +1,8 @@
 // Requests to the REST interface. The browser adds the cookie of who is signed in, and the header here says that this
 // page asks: no other page can add it.
 
+/** Where a session began: as another was at `as_of`, after which `cells` of that one's last cells ran again in this one. */
+export interface Forked { session: string; cell: number | null; as_of: string; cells: number }
 export interface Session {
   id: string; name: string; status: "READY" | "HIBERNATED" | "TERMINATED"; environment: string; generation: number;
   created_at: string; last_activity_at: string; expires_at: string; idle_expires_at: string;
@@ -9,7 +11,7 @@ export interface Session {
     storage_limit_bytes: number; executions: number };
   labels: Record<string, string>; agent: string | null; memory: "resident" | "paged_out" | null; workspace_id: string;
   sync: { last_flush_at: string | null; pending: boolean; error: string | null; pending_files: number; pending_bytes: number; retry_at: string | null };
-  lease: { holder: string; expires_at: string } | null; from: { session: string; cell: number | null } | null;
+  lease: { holder: string; expires_at: string } | null; from: Forked | null;
 }
 export type Text = string | string[];
 export interface Output {
@@ -29,7 +31,11 @@ export interface Execution {
   dropped?: boolean;
 }
 export interface Page<T> { items: T[]; next_cursor: string | null }
-export interface Who { principal: string; administrator: boolean; scope: "read" | "run" | "admin"; expires_at: string | null }
+export interface Who {
+  principal: string; administrator: boolean; scope: "read" | "run" | "admin"; expires_at: string | null;
+  /** Who looks at what is the principal's, if that is another, and at whose things they may look besides their own. */
+  person: string; looks_at: string[];
+}
 export interface ServerEvent { sequence: number; event: string; data: any }
 
 export class Failure extends Error {
@@ -103,15 +109,15 @@ export function upload(path: string, file: File, onProgress: (sent: number) => v
   });
 }
 
-/** All items of a list, page by page as they come. */
-export async function* pages<T>(path: string, signal?: AbortSignal): AsyncGenerator<T[]> {
-  let cursor: string | null = null;
-  do {
-    const more: string = cursor === null ? "" : `${path.includes("?") ? "&" : "?"}cursor=${encodeURIComponent(cursor)}`;
+/** All items of a list, page by page as they come, or those behind `from`; null: there are none. */
+export async function* pages<T>(path: string, signal?: AbortSignal, from: string | null | undefined = undefined): AsyncGenerator<T[]> {
+  let cursor = from;
+  while (cursor !== null) {
+    const more: string = cursor === undefined ? "" : `${path.includes("?") ? "&" : "?"}cursor=${encodeURIComponent(cursor)}`;
     const page: Page<T> = await ask("GET", path + more, undefined, signal);
     yield page.items;
     cursor = page.next_cursor;
-  } while (cursor !== null);
+  }
 }
 
 /** Server-sent events until their end. EventSource cannot send the header that says who asks. */

@@ -1,7 +1,7 @@
 // The audit log: who did what, by filters, and how far it is signed.
 
 import { useEffect, useState } from "preact/hooks";
-import { Problem, useAnswer } from "./answers";
+import { Problem, useAct, useAnswer } from "./answers";
 import { ask, type Page } from "./api";
 import { useNow, When } from "./time";
 
@@ -104,7 +104,37 @@ function FilterForm({ filters, everybody, change, submit, clear }: FormProps) {
   );
 }
 
-/** Records are chained, and signed up to a number; whether the chain holds only the host can say, with its key. */
+interface Verification {
+  state: "running" | "whole" | "broken" | "failed"; started_at: string; ended_at: string | null; records: number; first: number | null;
+  last: number | null; newest: number; digests: number; problems: { text: string }[]; error: string;
+}
+
+/** The service looks at its own chain. It answers at once, and goes on. */
+function Verify() {
+  const [last, setLast] = useState<Verification | null>(null);
+  const { doing, failed, act } = useAct();
+  const now = useNow(15);
+  const path = "/v1/audit/verification";
+  useEffect(() => { ask<Verification>("GET", path).then(setLast, () => undefined); }, []);
+  useEffect(() => {
+    if (last?.state !== "running") return;
+    const timer = setTimeout(() => void act(async () => setLast(await ask<Verification>("GET", path))), 500);
+    return () => clearTimeout(timer);
+  }, [last]);
+  const span = last && last.first !== null ? `records ${last.first} to ${last.last}` : "no record yet";
+  return (
+    <div role="status">
+      <Problem text={failed} />
+      {last?.state === "running" && <p class="note">Verifying: {span} of {last.newest} are as they were written.</p>}
+      {last?.state === "whole" && <p class="hint">Nothing was changed, removed or added: {span}, {last.digests} signatures; verified <When time={last.ended_at!} now={now} />.</p>}
+      {last?.state === "broken" && last.problems.map((each) => <p class="problem" key={each.text}>Not as it was written: {each.text}</p>)}
+      {last?.state === "failed" && <p class="problem">It could not be verified: {last.error}</p>}
+      <p class="hint"><button type="button" disabled={doing || last?.state === "running"} onClick={() => act(async () => setLast(await ask<Verification>("POST", path)))}>Verify</button></p>
+    </div>
+  );
+}
+
+/** Records are chained, and signed up to a number. */
 function Signed() {
   const { found } = useAnswer(async (signal) => (await ask<Page<Entry>>("GET", "/v1/audit?kind=audit&limit=50", undefined, signal)).items, [], 60);
   const now = useNow(30);
@@ -118,8 +148,9 @@ function Signed() {
       {dropped && <p class="note">Records came faster than they are kept, <When time={dropped.at} now={now} />: {dropped.reason}</p>}
       <p class="hint">
         {digest ? <>Signed up to record {digest.number} <When time={digest.at} now={now} />. </> : "No signature covers these records yet; one is made each hour. "}
-        <code>sandcell audit verify</code> on the host says whether any was changed, removed or added.
+        <code>sandcell audit verify</code> verifies them on the host, also against lines that were kept elsewhere.
       </p>
+      <Verify />
     </div>
   );
 }

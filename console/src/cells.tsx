@@ -123,7 +123,7 @@ const Cell = memo(function Cell({ execution, before, number, count, observer, he
         <span class="took"><Took execution={execution} /></span>
       </div>
       <div class="outputs">
-        {execution.dropped ? <p class="hint">Its output comes again.</p> : <Outputs outputs={execution.outputs} />}
+        {execution.dropped ? <p class="hint">Its output comes.</p> : <Outputs outputs={execution.outputs} />}
         {execution.late.length > 0 && <><p class="hint">Came after the end:</p><Outputs outputs={execution.late} /></>}
         {running && <p class="hint" role="status">Running</p>}
         {sentence && <p class={execution.status === "queued" ? "hint" : "sentence"}>{sentence}</p>}

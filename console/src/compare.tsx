@@ -2,17 +2,41 @@
 
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { Problem, useAnswer } from "./answers";
-import { ask, type Execution, type Session } from "./api";
+import { ask, type Execution, type Forked, type Session } from "./api";
 import { useExecutions } from "./executions";
-import { Pair, showTheSame } from "./pairs";
+import { markLines, Pair, showTheSame } from "./pairs";
 
 interface Row { number: number; one?: Execution; other?: Execution; verdict: string; differs: boolean }
 
-/** Cells are counterparts while their code is the same; from the first that is not, each stands for itself by its place. */
-function pair(ones: Execution[], others: Execution[]): Row[] {
-  return Array.from({ length: Math.max(ones.length, others.length) }, (_, at) => {
-    const [one, other] = [ones[at], others[at]];
+/** How many of a session's cells a fork of it does not have: those before the ones that ran again in it. */
+function countBefore(executions: Execution[], fork: Forked): number {
+  const known = executions.filter((each) => each.ended_at !== null && each.ended_at <= fork.as_of).length;
+  return Math.max(0, known - fork.cells);
+}
+
+/**
+ * Which cells are counterparts: in the same order, those of the same code, as many as can be. What is between two such
+ * pairs stands side by side as far as it goes. Of a fork and its original those before the fork's first are the original's alone.
+ */
+function align(ones: Execution[], others: Execution[], before: [number, number]): [Execution?, Execution?][] {
+  const rows: [Execution?, Execution?][] = [...ones.slice(0, before[0]).map((each): [Execution] => [each]),
+    ...others.slice(0, before[1]).map((each): [undefined, Execution] => [undefined, each])];
+  const [left, right] = [ones.slice(before[0]), others.slice(before[1])];
+  const [alone, other] = markLines(left.map((each) => each.code), right.map((each) => each.code));
+  for (let at = 0, its = 0; at < left.length || its < right.length;) {
+    const both = !alone.has(at) && !other.has(its);
+    rows.push([both || alone.has(at) ? left[at] : undefined, both || other.has(its) ? right[its] : undefined]);
+    if (both) { at += 1; its += 1; continue; }
+    at += alone.has(at) ? 1 : 0;
+    its += other.has(its) ? 1 : 0;
+  }
+  return rows;
+}
+
+function pair(ones: Execution[], others: Execution[], before: [number, number]): Row[] {
+  return align(ones, others, before).map(([one, other], at): Row => {
     const number = at + 1;
+    if (at < before[0] + before[1]) return { number, one, other, verdict: "before the fork", differs: false };
     if (!one || !other) return { number, one, other, verdict: one ? "only on the left" : "only on the right", differs: true };
     if (one.code !== other.code) return { number, one, other, verdict: "other code", differs: true };
     if (one.dropped || other.dropped) return { number, one, other, verdict: "too much output to compare here", differs: true };
@@ -27,13 +51,16 @@ function useSession(id: string) {
 }
 
 export function Compare({ left, right }: { left: string; right: string }) {
-  const ones = useExecutions(left);
-  const others = useExecutions(right);
+  const ones = useExecutions(left, true);
+  const others = useExecutions(right, true);
   const [one, other] = [useSession(left), useSession(right)];
   const [only, setOnly] = useState(false);
-  const rows = useMemo(() => pair(ones.executions, others.executions), [ones.executions, others.executions]);
+  const [isFork, isOriginal] = [one.found?.from?.session === right, other.found?.from?.session === left];
+  const rows = useMemo(() => pair(ones.executions, others.executions, [
+    isOriginal ? countBefore(ones.executions, other.found!.from!) : 0, isFork ? countBefore(others.executions, one.found!.from!) : 0,
+  ]), [ones.executions, others.executions, isFork, isOriginal]);
   const differing = rows.filter((each) => each.differs).length;
-  const loaded = ones.loaded && others.loaded;
+  const loaded = ones.loaded && others.loaded && [one, other].every((each) => each.found !== null || each.problem !== "");
   const names: [string, string] = [one.found?.name ?? "The one", other.found?.name ?? "The other"];
   const fork = [one.found, other.found].find((each) => each?.from?.session === left || each?.from?.session === right);
   useEffect(() => { document.title = "Compare · Sandcell"; }, []);

@@ -35,11 +35,18 @@ async function lookAt(link: string): Promise<{ owner?: Who; problem?: string }> 
   }
 }
 
+/** Back from the identity provider: anybody can have made the address, so of an error its code alone is said. */
+async function finish(answer: URLSearchParams): Promise<Who> {
+  const code = answer.get("code");
+  if (!code) throw new Error(`You were not signed in: ${answer.get("error")?.match(/^[a-z_]{1,40}$/)?.[0] ?? "the provider does not say why"}.`);
+  return ask<Who>("POST", "/console/sign-in", { code, state: answer.get("state") });
+}
+
 export function Console() {
   const [who, setWho] = useState<Who | null | undefined>(undefined);
   const [problem, setProblem] = useState("");
   const [offered, setOffered] = useState<Offered | null>(null);
-  const [stays, setStays] = useState("");
+  const [stays, setStays] = useState<{ text: string; again: () => void } | null>(null);
   const [address, setAddress] = useState(readAddress());
 
   useEffect(() => {
@@ -52,26 +59,46 @@ export function Console() {
 
   async function begin(): Promise<void> {
     const link = location.hash.startsWith(LINK) ? location.hash.slice(LINK.length) : "";
-    // The link counts once, and is to stay neither in the address nor in the history.
-    if (link) history.replaceState(null, "", "/");
+    const answer = new URLSearchParams(location.search);
+    // A link and a provider's code count once, and are to stay neither in the address nor in the history.
+    if (link || location.search) history.replaceState(null, "", "/");
     setAddress(readAddress());
     setProblem("");
+    let failed = "";
+    try {
+      if (answer.has("state")) { setWho(await finish(answer)); return; }
+    } catch (error) {
+      failed = (error as Error).message;
+    }
     try {
       setWho(await ask<Who>("GET", "/console/sign-in"));
     } catch (error) {
-      if ((error as Failure).status !== 401) setProblem((error as Failure).message);
+      setProblem(failed || ((error as Failure).status === 401 ? "" : (error as Failure).message));
       setWho(null);
     }
     // Whoever made the link may not be who opens it: nobody is signed in by it before they have said so.
     if (link) setOffered({ link, ...(await lookAt(link)) });
   }
 
+  async function lookAtPrincipal(principal: string): Promise<void> {
+    setStays(null);
+    try {
+      setWho(await ask<Who>("PUT", "/console/sign-in", { principal }));
+      location.hash = "#/";
+    } catch (error) {
+      setStays({ text: (error as Error).message, again: () => lookAtPrincipal(principal) });
+    }
+  }
+
   async function signOut(): Promise<void> {
-    setStays("");
+    setStays(null);
     try {
       await ask("DELETE", "/console/sign-in");
     } catch (error) {
-      if ((error as Failure).status !== 401) { setStays((error as Failure).message); return; }
+      if ((error as Failure).status !== 401) {
+        setStays({ text: `You are still signed in: ${(error as Failure).message}`, again: signOut });
+        return;
+      }
     }
     setProblem("");
     setWho(null);
@@ -93,16 +120,35 @@ export function Console() {
             <a key={path} href={`#/${path}`} aria-current={(path.split("/")[0] === section) ? "page" : undefined}>{name}</a>
           ))}
         </nav>
-        <span class="who">{who.principal}{who.scope === "read" && " (may look only)"}</span>
+        <WhoIs who={who} onLookAt={lookAtPrincipal} />
         <button type="button" class="quiet" onClick={signOut}>Sign out</button>
       </header>
       {stays && (
-        <p role="alert" class="problem">You are still signed in: {stays} <button type="button" onClick={signOut}>Try again</button></p>
+        <p role="alert" class="problem">{stays.text} <button type="button" onClick={stays.again}>Try again</button></p>
       )}
-      <main>
+      <main key={who.principal}>
         <PageAt section={section} rest={rest} who={who} />
       </main>
     </>
+  );
+}
+
+/** Who is signed in, and at whose things they look: their own, or those of another whom their role names. */
+function WhoIs({ who, onLookAt }: { who: Who; onLookAt: (principal: string) => void }) {
+  const own = who.person || who.principal;
+  return (
+    <span class="who">
+      {own}
+      {who.looks_at.length > 0 && (
+        <>{" looks at "}
+          <select aria-label="Whose sessions show" value={who.person ? who.principal : ""} onChange={(event) => onLookAt(event.currentTarget.value)}>
+            <option value="">their own</option>
+            {who.looks_at.map((each) => <option key={each} value={each}>{each}</option>)}
+          </select>
+        </>
+      )}
+      {who.scope === "read" && " (may look only)"}
+    </span>
   );
 }
 

@@ -1,7 +1,7 @@
 // The executions of a session as they are and as they change: listed once, then followed by its events.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ask, follow, pages, type Execution, type Output, type ServerEvent } from "./api";
+import { ask, follow, pages, type Execution, type Output, type Page, type ServerEvent } from "./api";
 
 const AGAIN_SECONDS = [1, 2, 5, 10, 30];
 const FRAME_MILLISECONDS = 60;
@@ -30,8 +30,17 @@ function weighOutput({ text, data, traceback }: Output): number {
   return length(text) + length(traceback) + Object.values(data ?? {}).reduce<number>((sum, each) => sum + length(each), 0);
 }
 
-/** Everything this knows is in one map by id; what is shown is a copy of it, made a few times a second at most. */
-export function useExecutions(id: string): Followed {
+/** As many cells come at once with their outputs; of a longer session those of the others when they are in sight. */
+const FIRST_PAGE = 100;
+const LATER_PAGES = 1000;
+/** Who scrolls past cells asks for nothing of them. */
+const LOOK_MILLISECONDS = 80;
+
+/**
+ * Everything this knows is in one map by id; what is shown is a copy of it, made a few times a second at most. `whole`:
+ * all outputs are asked for, as far as they are kept.
+ */
+export function useExecutions(id: string, whole = false): Followed {
   const wanted = useRef<(ids: string[]) => void>(() => undefined);
   const [shown, setShown] = useState<Followed>({
     executions: [], loaded: false, problem: "", changes: 0, want: (ids) => wanted.current(ids) });
@@ -47,6 +56,7 @@ export function useExecutions(id: string): Followed {
     let inSight = new Set<string>();
     let kept = 0;
     let timer: ReturnType<typeof setTimeout> | undefined;
+    let looking: ReturnType<typeof setTimeout> | undefined;
 
     const show = (change: Partial<Followed> = {}) => {
       state.current = { ...state.current, ...change };
@@ -130,12 +140,23 @@ export function useExecutions(id: string): Followed {
       for (const each of ids) {
         const weight = weights.get(each);
         if (weight !== undefined) { weights.delete(each); weights.set(each, weight); }
-        else if (known.get(each)?.dropped && !coming.has(each)) {
-          coming.add(each);
-          void fetchOne(each).finally(() => coming.delete(each));
-        }
       }
+      looking ??= setTimeout(() => { looking = undefined; bring(); }, LOOK_MILLISECONDS);
     };
+
+    function bring(): void {
+      for (const each of inSight) {
+        if (!known.get(each)?.dropped || coming.has(each)) continue;
+        coming.add(each);
+        void fetchOne(each).finally(() => coming.delete(each));
+      }
+    }
+
+    /** Of one whose outcome was not asked for: what this knows of it already stays. */
+    function takeLean(execution: Execution): void {
+      if (!execution.ended_at) take(execution);
+      else if (!known.get(execution.id)?.ended_at) { known.set(execution.id, { ...execution, dropped: true }); show(); }
+    }
 
     async function followOne(execution: string): Promise<void> {
       const own = new AbortController();
@@ -160,7 +181,11 @@ export function useExecutions(id: string): Followed {
     }
 
     async function listAll(): Promise<void> {
-      for await (const page of pages<Execution>(`/v1/sessions/${id}/executions?limit=100`, stop.signal)) page.forEach(take);
+      const path = `/v1/sessions/${id}/executions`;
+      const first: Page<Execution> = await ask("GET", `${path}?limit=${FIRST_PAGE}`, undefined, stop.signal);
+      first.items.forEach(take);
+      const rest = whole ? `${path}?limit=${FIRST_PAGE}` : `${path}?limit=${LATER_PAGES}&outcomes=false`;
+      for await (const page of pages<Execution>(rest, stop.signal, first.next_cursor)) page.forEach(whole ? take : takeLean);
       show({ loaded: true, problem: "" });
     }
 
@@ -189,7 +214,7 @@ export function useExecutions(id: string): Followed {
     }
 
     void listen();
-    return () => { stop.abort(); clearTimeout(timer); };
+    return () => { stop.abort(); clearTimeout(timer); clearTimeout(looking); };
   }, [id]);
 
   return shown;

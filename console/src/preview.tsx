@@ -1,7 +1,7 @@
 // A file as it looks: text, a table, a picture, a notebook, a page. All of it came out of a sandbox: a page shows in the
-// frame of outputs, in which nothing of it runs, and the rest is text and pictures.
+// frame of outputs, in which nothing of it runs, a PDF in one of its own, and the rest is text and pictures.
 
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Copied, Problem, useAct, useAnswer } from "./answers";
 import { ask, read, type Output } from "./api";
 import { nameOf, type Entry } from "./files";
@@ -15,9 +15,11 @@ const WHOLE_BYTES = 20_000_000;
 const ROWS = 200;
 const MOST_COLUMNS = 100;
 const MOST_CELLS = 300;
+/** As many as the frame of PDFs lays out. */
+const MOST_PAGES = 500;
 const PICTURES: Record<string, string> = { png: "image/png", jpg: "image/jpeg", jpeg: "image/jpeg", gif: "image/gif", webp: "image/webp", svg: "image/svg+xml" };
 
-type Kind = "table" | "picture" | "notebook" | "page" | "text";
+type Kind = "table" | "picture" | "notebook" | "page" | "pdf" | "text";
 
 function kindOf(name: string): Kind {
   const suffix = name.slice(name.lastIndexOf(".") + 1).toLowerCase();
@@ -25,6 +27,7 @@ function kindOf(name: string): Kind {
   if (suffix in PICTURES) return "picture";
   if (suffix === "ipynb") return "notebook";
   if (suffix === "html" || suffix === "htm") return "page";
+  if (suffix === "pdf") return "pdf";
   return "text";
 }
 
@@ -62,9 +65,10 @@ export function Preview({ entry, address, workspace, may, onSave, onClose }: Pre
 }
 
 function Body({ kind, name, content, whole }: { kind: Kind; name: string; content: Uint8Array<ArrayBuffer>; whole: boolean }) {
-  const text = useMemo(() => (kind === "picture" ? null : decode(content, whole)), [content]);
+  const text = useMemo(() => (kind === "picture" || kind === "pdf" ? null : decode(content, whole)), [content]);
   if (content.length === 0) return <p class="hint">The file is empty.</p>;
   if (kind === "picture") return whole ? <Picture name={name} content={content} /> : <TooLarge />;
+  if (kind === "pdf") return whole ? <Pdf content={content} /> : <TooLarge />;
   if (text === null) return <p class="hint">This is not text. Download it to look at it.</p>;
   if (kind === "table") return <Table text={text} whole={whole} tabs={name.toLowerCase().endsWith(".tsv")} />;
   if (kind === "text") return <><Terminal text={text} />{!whole && <p class="hint">Only its first {size(content.length)} show.</p>}</>;
@@ -97,6 +101,32 @@ function Picture({ name, content }: { name: string; content: Uint8Array<ArrayBuf
   }, [content]);
   if (broken) return <p class="hint">It could not be shown as a picture.</p>;
   return address ? <img class="picture" alt={name} src={address} onError={() => setBroken(true)} /> : null;
+}
+
+const PDF_PROBLEMS: Record<string, string> = { password: "It needs a password. Download it to look at it.", broken: "It could not be read as a PDF." };
+
+/** In a document of an origin of its own, as HTML is. What that says is taken as numbers and known words alone. */
+function Pdf({ content }: { content: Uint8Array<ArrayBuffer> }) {
+  const frame = useRef<HTMLIFrameElement>(null);
+  const [pages, setPages] = useState(0);
+  const [problem, setProblem] = useState("");
+  useLayoutEffect(() => {
+    const hear = ({ source, data }: MessageEvent) => {
+      if (source === null || source !== frame.current?.contentWindow) return;
+      if (data?.ready === true) frame.current.contentWindow.postMessage({ pdf: content.slice().buffer }, "*");
+      if (Number(data?.pages) > 0) setPages(Number(data.pages));
+      if (typeof data?.problem === "string") setProblem(PDF_PROBLEMS[data.problem] ?? PDF_PROBLEMS["broken"]!);
+    };
+    addEventListener("message", hear);
+    return () => removeEventListener("message", hear);
+  }, [content]);
+  if (problem) return <p class="hint">{problem}</p>;
+  return (
+    <>
+      <p class="hint" role="status">{pages === 0 ? "Loading" : `${pages.toLocaleString()} ${pages === 1 ? "page" : "pages"}`}{pages > MOST_PAGES && `, the first ${MOST_PAGES} show`}</p>
+      <iframe ref={frame} class="frame pdf" title="Pages of the PDF" sandbox="allow-scripts" src="/console/pdf.html" />
+    </>
+  );
 }
 
 /** Fields of lines as RFC 4180 has them; quotes may hold separators and line ends. */

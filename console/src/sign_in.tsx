@@ -1,10 +1,22 @@
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { ask, type Who } from "./api";
 
 export function SignIn({ problem, onSignedIn }: { problem: string; onSignedIn: (who: Who) => void }) {
   const [token, setToken] = useState("");
   const [refused, setRefused] = useState("");
   const [busy, setBusy] = useState(false);
+  const [provider, setProvider] = useState("");
+  useEffect(() => { ask<{ name: string }>("GET", "/console/provider").then(({ name }) => setProvider(name), () => undefined); }, []);
+
+  async function leave(): Promise<void> {
+    setBusy(true);
+    try {
+      location.assign((await ask<{ url: string }>("POST", "/console/provider")).url);
+    } catch (error) {
+      setRefused((error as Error).message);
+      setBusy(false);
+    }
+  }
 
   async function submit(event: Event): Promise<void> {
     event.preventDefault();
@@ -23,11 +35,12 @@ export function SignIn({ problem, onSignedIn }: { problem: string; onSignedIn: (
     <main class="sign-in">
       <form onSubmit={submit}>
         <h1>Sandcell</h1>
-        <label for="token">Token</label>
+        {provider && <button type="button" class="main" disabled={busy} onClick={leave}>Sign in by {provider}</button>}
+        <label for="token">{provider ? "Or with a token" : "Token"}</label>
         <input id="token" type="password" autocomplete="off" spellcheck={false} autofocus required value={token}
           aria-describedby="help" onInput={(event) => setToken(event.currentTarget.value)} />
         <p role="alert" class="problem">{refused || problem}</p>
-        <button type="submit" class="main" disabled={busy}>{busy ? "Signing in" : "Sign in"}</button>
+        <button type="submit" class={provider ? "" : "main"} disabled={busy}>{busy ? "Signing in" : "Sign in"}</button>
         <p id="help" class="hint">
           <code>sandcell console</code> opens this page signed in. <code>sandcell serve</code> printed the first token;
           an administrator makes others with <code>sandcell token create</code>. You stay signed in for 8 hours.

@@ -1,1 +1,2 @@
 declare module "*.css";
+declare module "pdfjs-dist/build/pdf.worker.mjs" { export const WorkerMessageHandler: unknown; }

@@ -16,7 +16,10 @@ from tornado.httputil import parse_cookie
 
 HEADER: Final = "X-Sandcell-Console"
 COOKIE: Final = "sandcell_console"
+ATTEMPT_COOKIE: Final = "sandcell_sign_in"
+"""What a browser keeps while it is at the identity provider."""
 MOST_SECRET_CHARACTERS: Final = 512
+MOST_ATTEMPT_CHARACTERS: Final = 2_048
 
 
 def comes_from_console(headers: Mapping[str, str]) -> bool:
@@ -39,6 +42,21 @@ def find_secret(headers: Mapping[str, str]) -> str:
     return secret if len(secret) <= MOST_SECRET_CHARACTERS else ""
 
 
+def find_attempt(headers: Mapping[str, str]) -> str:
+    """What the browser kept while it was at the identity provider; empty where the request is not the console's."""
+    if not comes_from_console(headers):
+        return ""
+    kept = parse_cookie(headers.get("Cookie", "")).get(ATTEMPT_COOKIE, "")
+    return kept if len(kept) <= MOST_ATTEMPT_CHARACTERS else ""
+
+
+def find_origin(headers: Mapping[str, str]) -> str:
+    """The origin of the console's page, as its browser says; empty where that is not the host that was asked."""
+    origin = headers.get("Origin", "")
+    parts = urlsplit(origin)
+    return origin if parts.scheme in ("http", "https") and parts.netloc == headers.get("Host") else ""
+
+
 def takes_html(headers: Mapping[str, str]) -> bool:
     """Whether who asks names HTML among what it takes, as browsers do for a page; `*/*` names nothing."""
     for each in headers.get("Accept", "").lower().split(","):
@@ -48,8 +66,8 @@ def takes_html(headers: Mapping[str, str]) -> bool:
     return False
 
 
-def make_cookie(headers: Mapping[str, str], secret: str, seconds: int) -> str:
+def make_cookie(headers: Mapping[str, str], secret: str, seconds: int, name: str = COOKIE) -> str:
     """What has the browser keep a secret, or with an empty one forget it."""
     # Behind a proxy that ends TLS this alone says how the browser came here.
     secure = "; Secure" if headers.get("Origin", "").startswith("https:") else ""
-    return f"{COOKIE}={secret}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds if secret else 0}{secure}"
+    return f"{name}={secret}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds if secret else 0}{secure}"

@@ -25,7 +25,18 @@ P: Final = "/v1/principals/{principal}"
 
 OPEN: Final = ("GET /v1/openapi.json", "GET /healthz", "GET /readyz")
 """Routes of the REST face that need no credential."""
-OPEN_CONSOLE: Final = ("GetConsole", "GetConsoleFrame", "GetConsoleAsset", "LookAtConsoleLink", "SignIn", "SignOut")
+OPEN_CONSOLE: Final = (
+    *(
+        "GetConsole",
+        "GetConsoleFrame",
+        "GetConsolePdfFrame",
+        "GetConsoleAsset",
+        "LookAtConsoleLink",
+        "SignIn",
+        "SignOut",
+    ),
+    *("GetIdentityProvider", "BeginSignIn"),
+)
 """The same of the console's face."""
 
 REST: Final[Table] = {
@@ -64,6 +75,7 @@ REST: Final[Table] = {
     ),
     "admin": (
         *("POST /v1/tokens", "GET /v1/tokens", "DELETE /v1/tokens/{token_id}", "POST /v1/tokens/{token_id}/rotate"),
+        *("POST /v1/audit/verification", "GET /v1/audit/verification"),
         *("POST /v1/keys", "GET /v1/keys", "DELETE /v1/keys/{key_id}", "POST /v1/retention"),
         *("GET /v1/principals", f"POST {P}/disable", f"POST {P}/enable", f"PUT {P}/quota"),
         *("GET /v1/admin/sessions", f"GET {L}", f"DELETE {L}", f"GET {L}/executions", f"GET {L}/notebook"),
@@ -133,7 +145,7 @@ LIBRECHAT: Final[Table] = {
     "run": ("ExecuteCode", "ExecuteProgrammatic", "UploadFile", "UploadFiles", "DeleteFile"),
 }
 
-CONSOLE: Final[Table] = {"read": ("GetSignIn",)}
+CONSOLE: Final[Table] = {"read": ("GetSignIn", "LookAtPrincipal")}
 
 
 def find_rest_scope(method: str, path: str) -> Scope | None:

@@ -7,21 +7,29 @@ nothing.
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 from dataclasses import dataclass, replace
+from typing import Final
 
 from sandcell.models.credentials import SCOPES, Scope
 
 TOKEN_PREFIX = "sandcell_"  # noqa: S105 - a mark that secret scanners can look for, not a secret
+PRINCIPAL_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
+"""What principals are called."""
 
 
 @dataclass(frozen=True)
 class Principal:
-    """Who calls. Owns sessions and workspaces; an administrator also manages tokens."""
+    """Who calls. Owns sessions and workspaces; an administrator also manages tokens.
+
+    `looked_at_by` names somebody else who looks at what is this principal's, for the audit log.
+    """
 
     id: str
     name: str
     admin: bool
+    looked_at_by: str = ""
 
     @property
     def is_known(self) -> bool:

@@ -14,12 +14,14 @@ from kernel_gateway.services.administration.principals import Principals
 from kernel_gateway.services.adoption import Adoption
 from kernel_gateway.services.attach.attach_tokens import AttachTokens
 from kernel_gateway.services.attach.attachments import Attachments
+from kernel_gateway.services.audit.self_check import AuditSelfCheck
 from kernel_gateway.services.backlog import Backlog
 from kernel_gateway.services.checkpoints.checkpoints import Checkpoints
 from kernel_gateway.services.clock import Clock, SystemClock
 from kernel_gateway.services.credentials.access_keys import AccessKeys
 from kernel_gateway.services.credentials.authentication import Identity
 from kernel_gateway.services.credentials.last_use import LastUse
+from kernel_gateway.services.credentials.openid_provider import OpenIdProvider
 from kernel_gateway.services.credentials.sandbox_tokens import SandboxTokens
 from kernel_gateway.services.credentials.sign_ins import SignIns
 from kernel_gateway.services.credentials.tokens import Tokens
@@ -486,6 +488,7 @@ class Services(Foundation):
         self.identity = Identity(database, clock.now, self._last_use)
         self.tokens = Tokens(database, self.identity, clock, revoked)
         self.sign_ins = SignIns(clock, self.identity)
+        self.provider = OpenIdProvider(self.settings, clock)
         self.access_keys = AccessKeys(database, self.settings, clock, self._last_use, revoked)
         self.sandbox_tokens = SandboxTokens(self.settings, clock, self.identity, self.registry)
         self.attach_tokens = AttachTokens(database, self.registry, self.identity, clock, revoked)
@@ -503,6 +506,7 @@ class Services(Foundation):
         )
 
         self.oversight = Oversight(self.database, self.registry, self.sessions)
+        self.audit_check = AuditSelfCheck(self.database, self.clock, self.audit, self.background)
 
     def _forget_credentials(self) -> None:
         for each in (self.identity, self.access_keys, self.attach_tokens):

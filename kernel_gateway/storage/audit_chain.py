@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
@@ -100,16 +101,33 @@ def raw_at(connection: Connection, number: int) -> Any:
     return connection.execute(select(audit).where(audit.c.number == number)).one_or_none()
 
 
-def everything(connection: Connection) -> Iterator[Any]:
-    """All rows in order, as they are, in bounded memory: `audit.row_of` may fail on one that was tampered with."""
-    number: int | None = None
-    while True:
-        query = select(audit).order_by(audit.c.number).limit(READ_AT_ONCE)
-        rows = connection.execute(query if number is None else query.where(audit.c.number > number)).all()
-        if not rows:
-            return
-        number = rows[-1].number
-        yield from rows
+@dataclass(frozen=True)
+class Slice:
+    """Rows in order, as they are, and the one after them: `audit.row_of` may fail on one that was tampered with.
+
+    `head` and `floor` are the chain's ends in the same transaction. `empty`: there is no chain.
+    """
+
+    rows: Sequence[Any]
+    following: Any
+    head: Signed | None
+    floor: Signed | None
+    empty: bool
+
+
+def read_slice(connection: Connection, number: int | None, most: int, *, beside_writers: bool = False) -> Slice:
+    """The rows behind this number, at most so many; None: from the first on.
+
+    `beside_writers`: in a transaction that sees what others commit meanwhile, as one of PostgreSQL's does. Both ends
+    are locked then, which each of them changes before it changes records.
+    """
+    if beside_writers:
+        connection.execute(select(audit_chain.c.name).with_for_update(read=True)).all()
+    query = select(audit).order_by(audit.c.number).limit(most + 1)
+    rows = connection.execute(query if number is None else query.where(audit.c.number > number)).all()
+    head, floor = find_statement(connection, HEAD), find_statement(connection, FLOOR)
+    empty = head is None and floor is None and not has_links(connection)
+    return Slice(rows[:most], rows[most] if len(rows) > most else None, head, floor, empty)
 
 
 def position(connection: Connection, sink: str) -> int | None:

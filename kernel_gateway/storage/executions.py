@@ -269,12 +269,13 @@ def find_by_key(connection: Connection, session_id: str, idempotency_key: str) -
 
 
 def list_of(
-    connection: Connection, session_id: str, limit: int, cursor: str | None
+    connection: Connection, session_id: str, limit: int, cursor: str | None, *, outcomes: bool = True
 ) -> tuple[list[ExecutionRow], str | None]:
     """One page of a session's code, oldest first; commands are in its notebook."""
-    query = select(executions).where(executions.c.session_id == session_id, executions.c.kind == "code")
+    columns = [each for each in executions.c if outcomes or each is not executions.c.outcome]
+    query = select(*columns).where(executions.c.session_id == session_id, executions.c.kind == "code")
     rows, following = page(connection, query, executions, limit, cursor, newest_first=False)
-    return [_read_execution(row) for row in rows], following
+    return [_read_execution(row, outcome=outcomes) for row in rows], following
 
 
 def list_open(connection: Connection, session_id: str) -> list[ExecutionRow]:
@@ -368,7 +369,7 @@ def _read_execution(row: Row[Any], *, outcome: bool = True) -> ExecutionRow:
         provenance=None if row.provenance is None else msgspec.json.decode(row.provenance),
         execution_count=row.execution_count,
         last_sequence=row.last_sequence,
-        outcome=None if row.outcome is None or not outcome else msgspec.json.decode(row.outcome, type=StoredOutcome),
+        outcome=None if not outcome or row.outcome is None else msgspec.json.decode(row.outcome, type=StoredOutcome),
         started=seconds_or_none(row.started),
         ended=seconds_or_none(row.ended),
         sync=row.sync,

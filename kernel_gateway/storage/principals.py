@@ -108,6 +108,12 @@ def find_by_name(connection: Connection, name: str) -> Principal | None:
     return Principal(row.id, row.name, row.admin) if row else None
 
 
+def find_enabled(connection: Connection, principal_id: str) -> Principal | None:
+    this = (principals.c.id == principal_id, principals.c.disabled.is_(None))
+    row = connection.execute(select(principals).where(*this)).first()
+    return Principal(row.id, row.name, row.admin) if row else None
+
+
 def add(connection: Connection, principal: Principal, now: float) -> None:
     connection.execute(
         insert(principals).values(id=principal.id, name=principal.name, admin=principal.admin, created=micros(now))

@@ -146,6 +146,8 @@ async def makes_a_token(service: RunningService, directory: Path) -> None:
         await page.wait_for(f"{row}?.includes('Disabled')")
 
         await go(page, "#/operations/audit")
+        await press(page, "Verify")
+        await page.wait_for(f"{TEXT}.includes('Nothing was changed, removed or added: records 1 to ')")
         await fill(page, "Principal", name)
         await fill(page, "Outcome", "false")
         await press(page, "Look")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import png
 import pytest
 
 from sandcell import Session
@@ -20,6 +21,8 @@ CELLS = (
 )
 PAIRS = "[...document.querySelectorAll('.pair')]"
 PREVIEW = "document.querySelector('.preview-body')"
+PLOT_LINE = (31, 119, 180)
+"""What matplotlib draws its first line in."""
 FILES = """
 import base64, json
 open('rain.csv', 'w').write('city,mm\\n' + ''.join(f'"Oslo, {n}",{n / 2}\\n' for n in range(450)))
@@ -31,7 +34,22 @@ open('raw.bin', 'wb').write(bytes(range(256)))
 cell = {'cell_type': 'code', 'source': ['40 + 2'], 'outputs': [
     {'output_type': 'execute_result', 'data': {'text/plain': '42'}}, {'output_type': 'stream', 'text': {}}, None]}
 json.dump({'cells': [cell, {'cell_type': 'markdown', 'source': 'A *title*'}, 7]}, open('work.ipynb', 'w'))
+import matplotlib.pyplot as plt
+from matplotlib.backends.backend_pdf import PdfPages
+with PdfPages('two.pdf') as pdf:
+    for title in ('Rain', 'Sun'):
+        plt.figure(figsize=(6, 3)).suptitle(title)
+        plt.plot([0, 1, 4, 9])
+        pdf.savefig()
+        plt.close()
+open('broken.pdf', 'w').write('%PDF-1.7 and nothing else')
 """
+
+
+def colours(picture: Path) -> set[tuple[int, int, int]]:
+    """The colours of a picture's points."""
+    _width, _height, rows, _more = png.Reader(bytes=picture.read_bytes()).asRGB8()
+    return {(row[at], row[at + 1], row[at + 2]) for row in map(bytes, rows) for at in range(0, len(row), 3)}
 
 
 async def choose(page: Page, name: str) -> None:
@@ -177,6 +195,14 @@ async def previews(service: RunningService, directory: Path) -> None:
             await back()
             await page.wait_for(f"{PANEL}('dot.png')")
             await page.wait_for(f"{PREVIEW}?.querySelector('img')?.naturalWidth === 1")
+            await back()
+            await page.evaluate("drawn = []; addEventListener('message', event => drawn.push(event.data.page))")
+            await show("two.pdf", "2 pages")
+            await page.wait_for("drawn.includes(1) && drawn.includes(2)")
+            await page.screenshot(directory / "pdf.png")
+            assert PLOT_LINE in colours(directory / "pdf.png")
+            await back()
+            await show("broken.pdf", "could not be read as a PDF")
             await back()
             await page.wait_for(f"{PANEL}('page.html')")
             await page.wait_for(f"({PREVIEW}?.querySelector('iframe')?.offsetHeight ?? 60) !== 60")

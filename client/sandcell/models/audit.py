@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -32,3 +32,32 @@ class AuditRecord(Model):
     session_id: str | None = None
     hash: str | None = None
     detail: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class AuditProblem(Model):
+    """What is wrong with the audit log, and with which record; none: with an end of its chain."""
+
+    text: str
+    number: int | None = None
+
+
+class AuditVerification(Model):
+    """Whether the database's audit log is as it was written, and how far it was looked at.
+
+    `running`, until it is `whole`, `broken` (`problems` has the first record that is not as it was) or `failed`
+    (`error` says why nothing can be said). `records`, from `first` to `last`, are in order; `newest` is where the chain
+    ends. `digests` are signatures among them, `outside` records that are older than the chain.
+    """
+
+    state: Literal["running", "whole", "broken", "failed"]
+    started_at: str
+    ended_at: str | None = None
+    records: int = 0
+    first: int | None = None
+    last: int | None = None
+    newest: int = 0
+    digests: int = 0
+    outside: int = 0
+    public_key: str = ""
+    problems: list[AuditProblem] = msgspec.field(default_factory=list)
+    error: str = ""

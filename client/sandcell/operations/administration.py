@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sandcell.models.audit import AuditRecord
+from sandcell.models.audit import AuditRecord, AuditVerification
 from sandcell.models.credentials import AccessKeyInfo, ConsoleLink, Scope, TokenInfo
 from sandcell.models.model import Page
 from sandcell.steps import Ask, Operation, decode, exchange, omit_none, quote
@@ -40,6 +40,16 @@ def list_audit(
         cursor=cursor,
     )
     return decode((yield from exchange(Ask("GET", "/v1/audit", query))), Page[AuditRecord])
+
+
+def verify_audit() -> Operation[AuditVerification]:
+    """Have the service verify its audit log; `get_audit_verification` says how far it is. Administrators only."""
+    return decode((yield from exchange(Ask("POST", "/v1/audit/verification"))), AuditVerification)
+
+
+def get_audit_verification() -> Operation[AuditVerification]:
+    """How far the verification that was begun last is, or what it found. Administrators only."""
+    return decode((yield from exchange(Ask("GET", "/v1/audit/verification"))), AuditVerification)
 
 
 def create_console_link() -> Operation[ConsoleLink]:

@@ -283,9 +283,12 @@ def get_execution(session_id: str, execution_id: str) -> Operation[Execution]:
     return decode((yield from exchange(ask)), Execution)
 
 
-def list_executions(session_id: str, *, limit: int = 100, cursor: str | None = None) -> Operation[Page[Execution]]:
-    """One page of a session's executions, oldest first."""
-    ask = Ask("GET", f"{SESSIONS}/{quote(session_id)}/executions", omit_none(limit=limit, cursor=cursor))
+def list_executions(
+    session_id: str, *, limit: int = 100, cursor: str | None = None, outcomes: bool = True
+) -> Operation[Page[Execution]]:
+    """One page of a session's executions, oldest first; without `outcomes` only `status` says what came of each."""
+    query = omit_none(limit=limit, cursor=cursor, outcomes=None if outcomes else "false")
+    ask = Ask("GET", f"{SESSIONS}/{quote(session_id)}/executions", query)
     return decode((yield from exchange(ask)), Page[Execution])
 
 

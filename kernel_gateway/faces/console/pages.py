@@ -1,8 +1,8 @@
 """The documents of the console as they are sent: built files, compressed once, and what a browser may do on each.
 
 The page itself may load scripts and styles of this service and nothing else from anywhere. What a sandbox put out as
-HTML is shown in a frame of an origin of its own, in which only the few lines of the frame run; nothing of it can ask
-anybody for anything, nor lead the frame elsewhere, which the policy of the page around it says.
+HTML, or wrote as a PDF, is shown in a frame of an origin of its own, in which only the frame's one script runs; nothing
+of it can ask anybody for anything, nor lead the frame elsewhere, which the policy of the page around it says.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ _MEDIA_TYPES: Final = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
+FRAMES: Final = ("output.html", "pdf.html")
+"""Documents whose one script is in them: they have no origin, from which a script could be loaded."""
 _PAGE_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
     "frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
@@ -65,7 +67,7 @@ def read_document(name: str) -> Document:
             "X-Frame-Options": "DENY",
             "Vary": "Accept, Accept-Encoding",
         }
-    elif name == "output.html":
+    elif name in FRAMES:
         headers["Content-Security-Policy"] = _FRAME_POLICY.format(script=_hash_script(content))
     else:
         # Opened by itself a picture is a document too.

@@ -45,6 +45,17 @@ class PageOf(msgspec.Struct, forbid_unknown_fields=True):
     cursor: Cursor | None = None
 
 
+class PageOfExecutions(PageOf, forbid_unknown_fields=True):
+    """Which page of a session's executions, and how much of each."""
+
+    outcomes: Annotated[
+        bool,
+        msgspec.Meta(
+            description="false: without outputs, errors and what else came of each; `status` says how it ended"
+        ),
+    ] = True
+
+
 class Followed(msgspec.Struct, forbid_unknown_fields=True):
     """How long to follow an execution."""
 

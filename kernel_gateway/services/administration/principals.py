@@ -19,6 +19,7 @@ from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.admission.open_calls import OpenCalls
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock, rfc3339, rfc3339_or_none
+from kernel_gateway.services.credentials.sign_ins import name_person
 from kernel_gateway.services.credentials.tokens import require_administrator
 from kernel_gateway.services.records.record import Record
 from kernel_gateway.services.replays.replays import Replays
@@ -117,6 +118,7 @@ class Principals:
         finally:  # also when nobody waits for the answer any more, since the change is made all the same
             self._forget_credentials()
             calls = self._open_calls.end_principal(row.id)
+            calls += self._open_calls.end_credential(name_person(row.id))  # while it looks at others
         await self._replays.stop_all_of(row.id)
         live = [each for each in self._registry if each.row.principal_id == row.id and each.ending is None]
         log.info("principal_disabled", principal=row.name, by=by.name, calls=calls, sessions=len(live))

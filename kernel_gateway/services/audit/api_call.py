@@ -78,10 +78,14 @@ def detail(call: ApiCall, event_time: str) -> dict[str, Any]:
 
 
 def _identity(call: ApiCall) -> dict[str, Any]:
-    """Who called: `Administrator`, `Principal`, or `Unknown` for a caller without valid credentials."""
+    """Who called: `Administrator`, `Principal`, or `Unknown` for a caller without valid credentials.
+
+    `onBehalfOf` names the person who looked at what is that principal's.
+    """
     key = {"accessKeyId": call.access_key_id} if call.access_key_id else {}
     who = call.principal
     if who is None:
         return {"type": "Unknown", **key}
     kind = "Administrator" if who.admin else "Principal"
-    return {"type": kind, "principalId": who.id, "userName": who.name, **key}
+    looker = {"onBehalfOf": {"userId": who.looked_at_by}} if who.looked_at_by else {}
+    return {"type": kind, "principalId": who.id, "userName": who.name, **key, **looker}

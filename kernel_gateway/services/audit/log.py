@@ -22,6 +22,7 @@ from sqlalchemy import Connection
 
 from kernel_gateway import metrics
 from kernel_gateway.errors import Forbidden, GatewayError, NoSpace
+from kernel_gateway.identity.audit_key import PublicKey
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.admission.rates import Buckets
 from kernel_gateway.services.audit.api_call import API, CLIENT_GONE, ApiCall, detail
@@ -131,6 +132,11 @@ class Audit:
         self._waiting.append(row)
         self._waiting_of[owner] += 1
         return True
+
+    @property
+    def public_key(self) -> PublicKey:
+        """What its signatures are verified with."""
+        return self._chain.key.public
 
     def backlog(self) -> tuple[int, float]:
         """How many records are not in the database yet, and the age of the oldest in seconds."""

@@ -66,7 +66,10 @@ class Report(msgspec.Struct):
 
 def verify_database(connection: Connection, key: PublicKey | None) -> Report:
     """The chain of the database. `outside` are records that are older than it."""
-    return _DatabaseWalk(connection, key).report()
+    walk = DatabaseWalk(key)
+    while not walk.take(stored.read_slice(connection, walk.place, stored.READ_AT_ONCE)):
+        pass
+    return walk.report
 
 
 def verify_lines(lines: Iterable[bytes], key: PublicKey | None, connection: Connection | None = None) -> Report:
@@ -82,58 +85,79 @@ def verify_lines(lines: Iterable[bytes], key: PublicKey | None, connection: Conn
     return walk.report
 
 
-class _DatabaseWalk:
-    """From the floor to the head."""
+class DatabaseWalk:
+    """From the floor to the head, slice by slice: `take` them in order, each from `place` on, until it says the end.
 
-    def __init__(self, connection: Connection, key: PublicKey | None) -> None:
-        self._connection = connection
+    What is written meanwhile is looked at too. What retention removes meanwhile is not missed: the floor says so.
+    """
+
+    def __init__(self, key: PublicKey | None) -> None:
+        self.report = Report(signed=key is not None)
+        self.place: int | None = None
+        self.newest = 0
         self._key = key
-        self._head_found = stored.find_statement(connection, stored.HEAD)
-        self._floor_found = stored.find_statement(connection, stored.FLOOR)
-        self._head = chain.decode_head(self._head_found[0]) if self._head_found else None
-        self._floor = chain.decode_floor(self._floor_found[0]) if self._floor_found else None
-        self._report = Report(signed=key is not None)
+        self._head: chain.Head | None = None
+        self._floor_found: stored.Signed | None = None
+        self._floor = chain.Floor(0, NO_HASH, 1)
+        self._number = -1
+        self._previous, self._before = NO_HASH, ""
         self._digests = _Digests(key)
 
-    def report(self) -> Report:
-        if self._head_found is None and self._floor_found is None and not stored.has_links(self._connection):
+    def take(self, taken: stored.Slice) -> bool:
+        """Look at the next records; says whether it is over, at the end or at the first that is not as it was."""
+        if taken.empty:
             text = "there is no chain: nothing has been recorded yet, or all of it was removed"
-            self._report.problems.append(Problem(text))
-            return self._report
-        floor = self._floor or chain.Floor(0, NO_HASH, 1)
-        problem = self._walk(floor)
+            self.report.problems.append(Problem(text))
+            return True
+        self._head = chain.decode_head(taken.head[0]) if taken.head else None
+        self.newest = self._head.number if self._head is not None else self.newest
+        problem = self._take_floor(taken.floor)
+        following = [*taken.rows[1:], taken.following]
+        for raw, behind in zip(taken.rows, following, strict=False):
+            problem = problem or self._look_at(raw, behind)
+            self.place = raw.number
+        self.report.digests = self._digests.count
+        if problem is None and taken.following is not None:
+            return False
+        problem = problem or self._beyond(self._number, self._previous, self._before)
         ends = [
-            self._end(stored.FLOOR, self._floor_found, self._floor),
-            self._end(stored.HEAD, self._head_found, self._head),
+            self._end(stored.FLOOR, taken.floor, chain.decode_floor(taken.floor[0]) if taken.floor else None),
+            self._end(stored.HEAD, taken.head, self._head),
         ]
-        self._report.problems += [each for each in (problem, *ends) if each is not None]
-        self._report.digests = self._digests.count
-        return self._report
+        self.report.problems += [each for each in (problem, *ends) if each is not None]
+        return True
 
-    def _walk(self, floor: chain.Floor) -> Problem | None:
-        """The first record that is not as it was written; else what the head says beyond the last one."""
-        number, previous, before = floor.number, floor.hash, ""
-        rows = stored.everything(self._connection)
-        for raw in rows:
-            if raw.number <= floor.number and raw.number < floor.began:
-                self._report.outside += 1
-                continue
-            if raw.number <= floor.number:
-                return Problem(f"record {raw.number} is there again: retention had removed it", raw.number)
-            row = _row(raw)
-            if raw.number != number + 1:
-                return _missing(number + 1, raw.number - 1, before, _time(row))
-            if row is not None and (row.kind, row.event) == (chain.KIND, chain.BROKEN):
-                return _describe_break(row)
-            found = None if row is None else hash_of(row, previous)
-            if row is None or found != raw.hash:
-                return self._describe_change(raw, row, found, next(rows, None))
-            problem = self._digests.take(row, previous)
-            if problem is not None:
-                return problem
-            number, previous, before = raw.number, raw.hash, _time(row)
-            self._report.count(number)
-        return self._beyond(number, previous, before)
+    def _take_floor(self, found: stored.Signed | None) -> Problem | None:
+        """Where the chain begins now: at the start, and when retention has cut off more of it."""
+        if found == self._floor_found and self._number >= 0:
+            return None
+        begins, self._floor_found = self._number < 0, found
+        self._floor = (chain.decode_floor(found[0]) if found else None) or chain.Floor(0, NO_HASH, 1)
+        if begins or self._floor.number > self._number:
+            self._number, self._previous, self._before = self._floor.number, self._floor.hash, ""
+        return None if begins else self._end(stored.FLOOR, found, self._floor)
+
+    def _look_at(self, raw: Any, following: Any) -> Problem | None:
+        """One record."""
+        floor = self._floor
+        if raw.number <= floor.number:
+            if raw.number < floor.began:
+                self.report.outside += 1
+                return None
+            return Problem(f"record {raw.number} is there again: retention had removed it", raw.number)
+        row = _row(raw)
+        if raw.number != self._number + 1:
+            return _missing(self._number + 1, raw.number - 1, self._before, _time(row))
+        if row is not None and (row.kind, row.event) == (chain.KIND, chain.BROKEN):
+            return _describe_break(row)
+        found = None if row is None else hash_of(row, self._previous)
+        if row is None or found != raw.hash:
+            return self._describe_change(raw, row, found, following)
+        problem = self._digests.take(row, self._previous)
+        if problem is None:
+            self._number, self._previous, self._before = raw.number, raw.hash, _time(row)
+            self.report.count(raw.number)
+        return problem
 
     def _beyond(self, number: int, last: str, before: str) -> Problem | None:
         head = self._head

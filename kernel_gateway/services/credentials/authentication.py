@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from sqlalchemy import Connection
 
-from kernel_gateway.errors import SettingInvalid, Unauthorized
+from kernel_gateway.errors import Forbidden, NotFound, SettingInvalid, Unauthorized
 from kernel_gateway.identity.principal import Caller, Principal, hash_token, new_token
 from kernel_gateway.services.credentials.last_use import LastUse
 from kernel_gateway.services.credentials.remembered import Remembered
@@ -34,6 +34,7 @@ class Identity:
         self._database = database
         self._now = now
         self._remembered = Remembered[Caller]()
+        self._remembered_principals = Remembered[Principal]()
         self.last_use = last_use or LastUse(database)
 
     async def open(self, given_token: str, now: float) -> str | None:
@@ -64,12 +65,43 @@ class Identity:
             raise Unauthorized
         return caller
 
+    async def add_person(self, name: str, *, administrator: bool) -> Principal:
+        """The principal of somebody whom an identity provider vouches for, made when new; raises Forbidden."""
+        now = self._now()
+        principal = await self._database.run(lambda connection: principals.find_or_add(connection, name, now))
+        if principal.admin and not administrator:
+            raise Forbidden(f"{name} is an administrator's name here, and your role is another")
+        return await self.find_principal(principal.id)
+
+    async def find_principal(self, principal_id: str) -> Principal:
+        """A principal by its id; raises Unauthorized when it is disabled."""
+
+        async def look_up() -> Principal | None:
+            return await self._database.run(lambda connection: principals.find_enabled(connection, principal_id))
+
+        found = await self._remembered_principals.ask(f"id {principal_id}", look_up)
+        if found is None:
+            raise Unauthorized
+        return found
+
+    async def find_looked_at(self, name: str) -> Principal:
+        """A principal whom somebody looks at, disabled or not; raises NotFound."""
+
+        async def look_up() -> Principal | None:
+            return await self._database.run(lambda connection: principals.find_by_name(connection, name))
+
+        found = await self._remembered_principals.ask(f"name {name}", look_up)
+        if found is None:
+            raise NotFound("there is no such principal yet")
+        return found
+
     async def _look_up(self, digest: str) -> Caller | None:
         return await self._database.run(lambda connection: principals.find_by_digest(connection, digest))
 
     def forget(self) -> None:
         """Ask the database again for every token: one was revoked, or a principal disabled."""
         self._remembered.forget()
+        self._remembered_principals.forget()
 
 
 def _ensure_admin(connection: Connection, given_token: str, now: float) -> str | None:

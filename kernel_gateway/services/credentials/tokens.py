@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from kernel_gateway.errors import Conflict, Forbidden, GatewayError, InternalError, InvalidRequest, NotFound
-from kernel_gateway.identity.principal import Principal, hash_token, new_token
+from kernel_gateway.identity.principal import PRINCIPAL_NAME, Principal, hash_token, new_token
 from kernel_gateway.services.clock import Clock, rfc3339, rfc3339_or_none
 from kernel_gateway.services.credentials.authentication import Identity
 from kernel_gateway.storage import principals
@@ -22,7 +21,6 @@ from kernel_gateway.storage.principals import TokenRow
 from sandcell.models.credentials import Scope, TokenInfo
 from sandcell.models.model import Page
 
-PRINCIPAL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
 LONGEST_NAME = 200
 
 

@@ -187,13 +187,25 @@ class Executions:
         return execution
 
     async def list(
-        self, principal: Principal, session_id: str, limit: int = 100, cursor: str | None = None
+        self,
+        principal: Principal,
+        session_id: str,
+        limit: int = 100,
+        cursor: str | None = None,
+        *,
+        outcomes: bool = True,
     ) -> Page[Execution]:
-        """The session's executions, oldest first."""
+        """The session's executions, oldest first; without `outcomes` what came of them is left out."""
         await self._registry.row(principal, session_id)
-        rows, following = await self._database.run(lambda c: executions.list_of(c, session_id, limit, cursor))
+        rows, following = await self._database.run(
+            lambda c: executions.list_of(c, session_id, limit, cursor, outcomes=outcomes)
+        )
         sync, live = await self._sync(principal, session_id), self._registry.find(principal, session_id)
-        held = live.running if live is not None and live.running is not None and live.running.is_settling else None
+        held = (
+            live.running
+            if outcomes and live is not None and live.running is not None and live.running.is_settling
+            else None
+        )
         shown = [held.row if held is not None and held.row.id == row.id else row for row in rows]
         return Page([execution_of(row, sync_status(row, sync)) for row in shown], following)
 

@@ -25,6 +25,19 @@ def test_later_sources_win(tmp_path: Path) -> None:
     ("environ", "says"),
     [
         ({"SANDCELL_PROT": "1"}, "did you mean 'port'"),
+        ({"SANDCELL_OIDC_ISSUER": "http://id.example"}, "oidc_issuer must be https"),
+        ({"SANDCELL_OIDC_ISSUER": "https://me@id.example"}, "oidc_issuer must be https"),
+        ({"SANDCELL_OIDC_ISSUER": "https://id.example", "SANDCELL_OIDC_CLIENT_ID": "c"}, "with oidc_issuer go"),
+        ({"SANDCELL_OIDC_ROLES": "root groups=a"}, "oidc_roles: 'root' is no role"),
+        (
+            {
+                "SANDCELL_OIDC_ISSUER": "https://id.example",
+                "SANDCELL_OIDC_CLIENT_ID": "c",
+                "SANDCELL_OIDC_ROLES": "user sub=*",
+                "SANDCELL_OIDC_SCOPES": "profile",
+            },
+            "oidc_scopes must name openid",
+        ),
         ({"SANDCELL_PORT": "70000"}, "between 0 and 65,535"),
         ({"SANDCELL_PORT": "http"}, "a whole number"),
         ({"SANDCELL_PORT": "1.5"}, "a whole number"),

@@ -8,7 +8,7 @@ from kernel_gateway import errors as e
 from kernel_gateway.errors import InvalidRequest
 from kernel_gateway.faces.responses import Response
 from kernel_gateway.faces.rest.calls import Call
-from kernel_gateway.faces.rest.parameters import Followed, PageOf
+from kernel_gateway.faces.rest.parameters import Followed, PageOfExecutions
 from kernel_gateway.faces.rest.resources.leases import HOLDS, LEASE_HEADER
 from kernel_gateway.faces.rest.responses import EVENTS, answer_accepted, answer_events
 from kernel_gateway.faces.rest.route import Errors, Route
@@ -33,7 +33,10 @@ async def run_execution(call: Call) -> Execution | Response:
 
 async def list_executions(call: Call) -> Page[Execution]:
     query = call.query
-    return await call.services.executions.list(call.principal, call.ids["session_id"], query.limit, query.cursor)
+    session_id = call.ids["session_id"]
+    return await call.services.executions.list(
+        call.principal, session_id, query.limit, query.cursor, outcomes=query.outcomes
+    )
 
 
 async def get_execution(call: Call) -> Execution:
@@ -103,7 +106,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         event="ListExecutions",
         summary="List executions, oldest first",
         result=Page[Execution],
-        query=PageOf,
+        query=PageOfExecutions,
         errors=ID,
     ),
     Route(

@@ -17,6 +17,8 @@ import httpx
 import pytest
 from botocore.exceptions import ClientError
 
+from sandcell import Client
+from sandcell.models.audit import AuditVerification
 from tests.conformance.agentcore.accounts import KEY, SECRET, SYSTEM, Account
 from tests.integration.client.sandcell.cli.conftest import Shell
 from tests.integration.kernel_gateway.server.rest import Rest
@@ -207,9 +209,13 @@ def test_what_was_answered_a_second_ago_survives_a_kill_in_one_chain(make_servic
     data = ("--data-dir", str(service.data_dir))
     assert "database: whole" in shell("audit", "verify", *data).stdout, "while it runs, after a kill"
     assert "each record compared with the database" in shell("audit", "verify", *data, "--file", str(file)).stdout
+    with service.client() as client:
+        assert verify_by_rest(client).state == "whole"
+        with contextlib.closing(sqlite3.connect(service.data_dir / "state" / "sandcell.db")) as database, database:
+            database.execute("UPDATE audit SET principal_id = 'another' WHERE number = 7")
+        broken = verify_by_rest(client)
+        assert (broken.state, broken.problems[0].number, broken.last) == ("broken", 7, 6)
     assert service.stop() == 0
-    with contextlib.closing(sqlite3.connect(service.data_dir / "state" / "sandcell.db")) as database, database:
-        database.execute("UPDATE audit SET principal_id = 'another' WHERE number = 7")
     found = shell("audit", "verify", *data)
     assert found.returncode == 1
     assert "database: NOT WHOLE\n  record 7, ListSessions of " in found.stdout
@@ -219,6 +225,17 @@ def test_what_was_answered_a_second_ago_survives_a_kill_in_one_chain(make_servic
     [report] = json.loads(found.stdout)
     assert [each["number"] for each in report["report"]["problems"]] == [7]
     assert report["report"]["problems"][0]["text"].endswith("is another in the database: principal_id")
+
+
+def verify_by_rest(client: Client) -> AuditVerification:
+    """What the service itself says of its log, in the end."""
+    found = client.verify_audit()
+    assert found.state == "running"
+    for _ in range(1200):
+        if (found := client.get_audit_verification()).state != "running":
+            break
+        time.sleep(0.1)
+    return found
 
 
 def refused(call: Callable[[], Any]) -> str:

@@ -45,7 +45,7 @@ def test_every_route_of_the_document_is_there(http: httpx.Client, route: Route) 
     assert str(answer.status_code) in known
     if answer.status_code == 404 and route.method != "HEAD":
         assert answer.json()["error"]["code"] != "unknown_route"
-    assert answer.status_code in (200, 201, 204, 400, 404)  # an agent that the route before has put is there
+    assert answer.status_code in (200, 201, 202, 204, 400, 404)  # an agent that the route before has put is there
 
 
 def test_the_probes_answer_without_a_token(service: RunningService) -> None:
@@ -150,6 +150,17 @@ def test_an_upload_that_is_broken_off_leaves_the_old_file(
     assert http.get(path).content == b"old"
     names = [each["path"] for each in http.get(f"/v1/sessions/{session_id}/files").json()["items"]]
     assert [name for name in names if "kept" in name] == ["kept.txt"]
+
+
+def test_executions_are_listed_with_what_came_of_them_or_without(http: httpx.Client, session_id: str) -> None:
+    execute(http, session_id, "print('heard'); 1 / 0")
+    path = f"/v1/sessions/{session_id}/executions?limit=1000"
+    whole, lean = (http.get(path + more).json()["items"][-1] for more in ("", "&outcomes=false"))
+    assert (whole["stdout"], whole["error"]["name"]) == ("heard\n", "ZeroDivisionError")
+    assert (lean["stdout"], lean["outputs"], lean["error"]) == ("", [], None)
+    same = ("id", "status", "code", "execution_count", "queued_at", "started_at", "ended_at", "generation")
+    assert [lean[name] for name in same] == [whole[name] for name in same]
+    assert http.get(f"{path}&outcomes=perhaps").status_code == 400
 
 
 def test_files_are_listed_in_pages(http: httpx.Client, session_id: str) -> None:

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from kernel_gateway.errors import Unauthorized
+from kernel_gateway.errors import Forbidden, NotFound, Unauthorized
 from kernel_gateway.identity.principal import Caller
+from kernel_gateway.identity.roles import Rights
 from kernel_gateway.services.credentials.authentication import Identity
 from kernel_gateway.services.credentials.sign_ins import LINK_SECONDS, MOST_SIGN_INS, SIGN_IN_SECONDS, SignIns
 from kernel_gateway.services.credentials.tokens import Tokens
+from kernel_gateway.storage import principals
 from kernel_gateway.storage.database import Database
 from tests.doubles.turned_clock import TurnedClock
 
@@ -145,5 +147,66 @@ def test_nonsense_signs_nobody_in(tmp_path: Path, nonsense: str) -> None:
         ):
             with pytest.raises(Unauthorized):
                 await ask(nonsense)
+
+    play(tmp_path, act)
+
+
+def test_a_person_has_the_role_that_the_provider_gave_and_looks_at_whom_it_names(tmp_path: Path) -> None:
+    async def act(scene: Scene, admin: Caller) -> None:
+        await scene.tokens.create(admin.principal, "agent-7")
+        signed_in = await scene.sign_ins.use_rights("vera@example.com", Rights("viewer", ("agent-7", "nobody")))
+        own = await scene.sign_ins.authenticate(signed_in.secret)
+        assert (own.principal.name, own.scope, own.may("run")) == ("vera@example.com", "read", False)
+        looking = await scene.sign_ins.look_at(signed_in.secret, "agent-7")
+        assert looking == await scene.sign_ins.authenticate(signed_in.secret)
+        assert (looking.principal.name, looking.scope, looking.principal.looked_at_by) == (
+            "agent-7",
+            "read",
+            "vera@example.com",
+        )
+        for name, error in (("admin", Forbidden), ("nobody", NotFound)):
+            with pytest.raises(error):
+                await scene.sign_ins.look_at(signed_in.secret, name)
+        with pytest.raises(Forbidden, match="with a token"):  # it would outlive what the provider said
+            scene.sign_ins.create_link(looking)
+        assert await scene.sign_ins.look_at(signed_in.secret, "") == own
+        scene.clock.advance(SIGN_IN_SECONDS)
+        with pytest.raises(Unauthorized):
+            await scene.sign_ins.authenticate(signed_in.secret)
+
+    play(tmp_path, act)
+
+
+def test_a_user_only_looks_at_others_and_an_administrator_is_one_by_the_role(tmp_path: Path) -> None:
+    async def act(scene: Scene, admin: Caller) -> None:
+        made = await scene.tokens.create(admin.principal, "ada", scope="run")
+        user = await scene.sign_ins.use_rights("ada", Rights("user", ("admin",)))
+        own = await scene.sign_ins.authenticate(user.secret)
+        assert own.principal == (await scene.identity.authenticate(made.token or "")).principal
+        assert (own.scope, own.principal.admin) == ("run", False)
+        looking = await scene.sign_ins.look_at(user.secret, "admin")
+        assert (looking.principal.name, looking.scope, looking.principal.admin) == ("admin", "read", False)
+        raised = await scene.sign_ins.use_rights("ada", Rights("administrator"))
+        assert (await scene.sign_ins.authenticate(raised.secret)).principal.admin
+        assert not (await scene.identity.authenticate(made.token or "")).principal.admin  # the role is the sign-in's
+        with pytest.raises(Forbidden, match="administrator's name"):
+            await scene.sign_ins.use_rights("admin", Rights("user"))
+
+    play(tmp_path, act)
+
+
+def test_a_person_whose_principal_is_disabled_is_signed_out_also_while_they_look_at_another(tmp_path: Path) -> None:
+    async def act(scene: Scene, admin: Caller) -> None:
+        await scene.tokens.create(admin.principal, "agent-7")
+        signed_in = await scene.sign_ins.use_rights("vera", Rights("viewer", ("agent-7",)))
+        await scene.sign_ins.look_at(signed_in.secret, "agent-7")
+        vera = await scene.database.run(lambda c: principals.find_by_name(c, "vera"))
+        assert vera is not None
+        await scene.database.run(lambda c: principals.disable(c, vera.id, scene.clock.now()))
+        scene.identity.forget()
+        with pytest.raises(Unauthorized):
+            await scene.sign_ins.authenticate(signed_in.secret)
+        with pytest.raises(Unauthorized):
+            await scene.sign_ins.use_rights("vera", Rights("viewer"))
 
     play(tmp_path, act)
