@@ -52,6 +52,13 @@ def test_no_result_is_lost(run: Run) -> None:
     require_all(run(1, "print", "plot"), SHAPES * 2)
 
 
+@pytest.mark.long  # the image `data`
+@pytest.mark.timeout(900)
+def test_no_result_of_the_samples_libraries_is_lost(run: Run) -> None:
+    codes = ("scipy", "seaborn", "sklearn")
+    require_all(run(2, *codes), 2 * SHAPES * len(codes))
+
+
 @pytest.mark.long  # twenty times half a minute, in two shapes
 @pytest.mark.timeout(1800)
 def test_no_result_is_lost_of_many(run: Run) -> None:

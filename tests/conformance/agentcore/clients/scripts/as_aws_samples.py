@@ -20,6 +20,9 @@ CODES = {
     "sleep 2": "import time\ntime.sleep(2)\nprint('done')",
     "sleep 30": "import time\ntime.sleep(30)\nprint('done')",
     "plot": "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()\nprint('done')",
+    "scipy": "from scipy import stats\nassert stats.norm.cdf(0) == 0.5\nprint('done')",
+    "seaborn": "import matplotlib.pyplot as plt\nimport seaborn\nseaborn.heatmap([[1, 2]])\nplt.show()\nprint('done')",
+    "sklearn": "from sklearn.cluster import KMeans\nKMeans(2).fit([[0], [1], [9]])\nprint('done')",
 }
 
 
