@@ -44,7 +44,8 @@ def prepare(settings: Settings) -> None:
     """Make and give away what belongs to the service's user; raises StartRefused when that is not possible."""
     data, uid = Path(settings.data_dir), settings.service_uid
     try:
-        os.chown(data, 0, 0)
+        owner = os.geteuid()  # root, or the service's own user where it needs no root
+        os.chown(data, owner, owner)
         data.chmod(0o711)
         layers = data / added_packages.NAME
         layers.mkdir(exist_ok=True)

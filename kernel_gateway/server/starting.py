@@ -46,6 +46,8 @@ from workspace_sync import open_store
 from workspace_sync.errors import StoreUnusable
 
 log = structlog.get_logger(__name__)
+WITHOUT_ROOT = ("kubernetes",)
+"""Runtimes whose sandboxes are made by somebody else: a service on them needs no privileges, and is to have none."""
 _LAUNCHER = str(Path(launcher.__file__).with_name("__main__.py"))
 _PLAIN = re.compile(r"PATH|HOME|LANG|LANGUAGE|TZ|TMPDIR|LD_PRELOAD|LD_LIBRARY_PATH|(LC|PYTHON|MALLOC)_?[A-Z_0-9]*")
 _CODE = Path(kernel_gateway.__file__).resolve().parent.parent
@@ -54,6 +56,9 @@ _CODE = Path(kernel_gateway.__file__).resolve().parent.parent
 def serve(settings: Settings) -> None:
     """Become the launcher; returns never, or raises our errors when the service cannot start."""
     configure_logs(settings)
+    alone = os.geteuid() != 0 and settings.runtime in WITHOUT_ROOT
+    if alone:
+        settings = dataclasses.replace(settings, service_uid=os.geteuid())
     with data_directory.only_one(Path(settings.data_dir)) as lock:
         sockets = _bind(settings)
         text = sandboxes.read_environments_text(settings)
@@ -69,7 +74,7 @@ def serve(settings: Settings) -> None:
         inherited = in_memory("sandcell-settings", _encode_inherited(settings, text, sockets, tokens))
         handed = [inherited, *(each.fileno() for each in sockets)]
         token = tokens.plan(make_local_url(settings, sockets[0].getsockname()[1]))
-        plan = in_memory("sandcell-plan", _make_plan(settings, oci, environments, handed, token).encode())
+        plan = in_memory("sandcell-plan", _make_plan(settings, oci, environments, handed, token, alone=alone).encode())
         for descriptor in filter(lambda each: each >= 0, (lock.fileno(), plan, token.descriptor, *handed)):
             os.set_inheritable(descriptor, True)  # noqa: FBT003
         sys.stdout.flush()
@@ -149,6 +154,8 @@ def _make_plan(
     environments: Mapping[str, Environment],
     handed: list[int],
     token: TokenPlan,
+    *,
+    alone: bool,
 ) -> Plan:
     return Plan(
         oci=oci,
@@ -162,6 +169,7 @@ def _make_plan(
             descriptors=handed,
             reach=_reach(settings),
             refusal=REFUSED,
+            alone=alone,
         ),
         token=token,
         viewer=viewer_plan(settings, list_installation()),

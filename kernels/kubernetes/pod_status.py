@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from kernels.kubernetes.cluster import Object
+
+_HOPELESS: Final = (
+    *("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"),
+    *("CreateContainerConfigError", "CreateContainerError", "RunContainerError"),
+)
+"""Why a container waits that will not start by waiting; all but the second are tried again by the cluster, in vain."""
 
 
 def runs(pod: Object) -> bool:
@@ -28,7 +36,14 @@ def explain(pod: Object) -> str:
     return str(status.get("message", ""))
 
 
+def is_hopeless(pod: Object) -> bool:
+    """Whether one that does not run will not by waiting either."""
+    ended = pod.get("status", {}).get("phase") in ("Failed", "Succeeded")
+    return ended or explain(pod).split(":")[0] in _HOPELESS
+
+
 def owners(pod: Object) -> list[str]:
+    """The uids of what it goes with."""
     return [str(each.get("uid")) for each in pod["metadata"].get("ownerReferences", ())]
 
 

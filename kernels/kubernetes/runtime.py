@@ -46,11 +46,6 @@ WORKSPACE: Final = "workspace"
 _POLL_SECONDS: Final = 0.05
 _SLOW_POLL_SECONDS: Final = 0.5
 _DIAL_SECONDS: Final = 0.02
-_HOPELESS: Final = (
-    *("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"),
-    *("CreateContainerConfigError", "CreateContainerError", "RunContainerError"),
-)
-"""Why a container waits that will not start by waiting; all but the second are tried again by the cluster, in vain."""
 _OPENED: Final = (
     f"the network policy {manifests.POLICY} does not close pods off as it is to: somebody has changed it. Remove it,"
     " and it is made again"
@@ -274,7 +269,7 @@ class KubernetesRuntime:
             if pod_status.runs(pod) and pod["status"].get("podIP"):
                 return
             why = pod_status.explain(pod) or why
-            if pod["status"].get("phase") in ("Failed", "Succeeded") or why.split(":")[0] in _HOPELESS:
+            if pod_status.is_hopeless(pod):
                 raise SandboxFailed(f"the pod does not start: {why}")
             if time.monotonic() > give_up:
                 raise SandboxFailed(f"the pod did not start within {START_SECONDS:g} s: {why}")

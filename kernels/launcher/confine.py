@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import platform
+import re
 import resource
 import signal
 import sys
@@ -47,9 +48,14 @@ def main(descriptor: int) -> None:
         # for after the change of user, which clears it. What must be in reach is tried as the user who needs it.
         if plan.group:
             Path(plan.group).write_text("0")
-        mount_namespace.enter(plan)
+        if not plan.alone:
+            mount_namespace.enter(plan)
         open_as_many_files_as_allowed()
-        give_up_privileges(plan.uid)
+        if plan.alone:
+            require_no_privileges(Path("/proc/self/status").read_text())
+        else:
+            give_up_privileges(plan.uid)
+        system_calls.prctl(_PR_SET_NO_NEW_PRIVS, 1)
         die_with(plan.parent)
         mount_namespace.require_reach(plan.reach)
         os.chdir(plan.directory)
@@ -80,7 +86,14 @@ def give_up_privileges(uid: int) -> None:
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
     _leave_keyring()
-    system_calls.prctl(_PR_SET_NO_NEW_PRIVS, 1)
+
+
+def require_no_privileges(status: str) -> None:
+    """Raises PermissionError for a process that is root or has a capability, by its file `status` in /proc."""
+    users = re.search(r"^Uid:\t(.*)$", status, re.MULTILINE)
+    held = re.findall(r"^(CapPrm|CapEff|CapAmb):\t0*[1-9a-f][0-9a-f]*$", status, re.MULTILINE)
+    if held or users is None or "0" in users[1].split():
+        raise PermissionError(errno.EPERM, "it is to be started as root, or without any capability")
 
 
 def die_with(parent: int) -> None:

@@ -20,6 +20,18 @@ _END_SECONDS: Final = 10.0
 _PAUSE_SECONDS: Final = 0.01
 
 
+class NoGroup:
+    """Where the launcher may make none: the service and what it forks end with the container that they are in."""
+
+    entrance = None
+
+    def make(self) -> None:
+        """Nothing is to be made."""
+
+    def end(self) -> None:
+        """Nor ended."""
+
+
 class ServiceGroup:
     """The group at `directory`, which is in a hierarchy that counts processes."""
 

@@ -56,6 +56,8 @@ class ServicePlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     descriptors: list[int]
     reach: list[str]
     refusal: int
+    alone: bool = False
+    """Whether the launcher has no privileges: the service is another process of its user, in a container of its own."""
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -82,7 +84,8 @@ class Confinement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One start of the service, as `confine` carries it out, or of a process that it needs.
 
     `views` stay mounted, every other sandbox's mount goes; `group` is the file that a process joins its group by.
-    `apart` leaves it no network, and of the file system the system's programs and `reach`.
+    `apart` leaves it no network, and of the file system the system's programs and `reach`. What starts `alone` had no
+    privileges before and shares its user's view of the file system.
     """
 
     uid: int
@@ -94,6 +97,7 @@ class Confinement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     parent: int
     refusal: int
     apart: bool = False
+    alone: bool = False
 
 
 def _path(kind: type, value: str) -> Path:

@@ -27,13 +27,13 @@ import msgspec
 from kernels.errors import KernelsError
 from kernels.launcher.checks import Checks
 from kernels.launcher.ends import await_end
-from kernels.launcher.group import ServiceGroup
+from kernels.launcher.group import NoGroup, ServiceGroup
 from kernels.launcher.layers import Layers
 from kernels.launcher.outputs import open_outputs
 from kernels.launcher.plan import Confinement, Plan, in_memory, read_back
 from kernels.launcher.server import Server
 from kernels.launcher.token_file import TokenFile
-from kernels.launcher.viewers import Viewers, start_confined
+from kernels.launcher.viewers import Viewers, refuse, start_confined
 from kernels.log_text import OneLine
 from kernels.oci.cgroups import Cgroups
 from kernels.oci.places import HostPlaces
@@ -73,8 +73,8 @@ class Launcher:
         self._checks = Checks(Path(plan.environments), plan.bounds, plan.oci.data_directory)
         self._layers = Layers(self._runtime, self._checks, plan.oci, plan.bounds)
         # The service's own directories and group, whatever the runtime makes of sandboxes.
-        self._places = HostPlaces(plan.oci)
-        self._group = ServiceGroup(Cgroups(self._places.cgroup).of_service())
+        self._places = None if plan.service.alone else HostPlaces(plan.oci)
+        self._group = NoGroup() if self._places is None else ServiceGroup(Cgroups(self._places.cgroup).of_service())
         self._token_file = TokenFile(plan.token)
         self._opened = ExitStack()
         self._outputs = open_outputs(self._opened)
@@ -134,7 +134,8 @@ class Launcher:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             child = self._child = self._start(theirs)
-        viewers = Viewers(self._plan.viewer, start_confined(self._plan.viewer, str(self._group.entrance)))
+        confined = refuse if self._places is None else start_confined(self._plan.viewer, str(self._group.entrance))
+        viewers = Viewers(self._plan.viewer, confined)
         server = Server(self._runtime, self._checks, ours, self._token_file, viewers, layers=self._layers)
         serving = asyncio.create_task(server.serve())
         ending = asyncio.create_task(await_end(child))
@@ -154,17 +155,20 @@ class Launcher:
 
     def _start(self, theirs: socket.socket) -> subprocess.Popen[bytes]:
         service = self._plan.service
+        views = "" if self._places is None else str(self._places.views)
         confinement = Confinement(
             uid=service.uid,
             command=[*service.command, str(theirs.fileno())],
             directory=service.directory,
-            reach=[*service.reach, str(self._places.views)],
-            views=str(self._places.views),
-            group=str(self._group.entrance),
+            reach=[*service.reach, *filter(None, (views,))],
+            views=views,
+            group=str(self._group.entrance or ""),
             parent=os.getpid(),
             refusal=service.refusal,
+            alone=service.alone,
         )
-        self._places.prepare()
+        if self._places is not None:
+            self._places.prepare()
         said = in_memory("sandcell-confinement", msgspec.json.encode(confinement))
         try:
             return subprocess.Popen(

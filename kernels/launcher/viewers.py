@@ -19,6 +19,7 @@ from typing import Final, Literal
 import msgspec
 
 from kernels.cancelling import cancel_all
+from kernels.errors import LauncherRefused
 from kernels.launcher.ends import await_end, await_hangup
 from kernels.launcher.plan import Confinement, ViewerPlan, in_memory
 
@@ -37,7 +38,7 @@ class Viewers:
         self._watching: set[asyncio.Task[None]] = set()
 
     async def start(self, form: Form) -> socket.socket:
-        """The other end of the stream of a new process; raises `OSError`."""
+        """The other end of the stream of a new process; raises `OSError`, `LauncherRefused`."""
         await self._free.acquire()
         try:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -100,6 +101,11 @@ def start_confined(plan: ViewerPlan, group: str) -> _Start:
             os.close(said)
 
     return start
+
+
+def refuse(_command: list[str], _theirs: socket.socket) -> subprocess.Popen[bytes]:
+    """How a launcher without privileges starts one: not at all, since it could set it apart from nothing."""
+    raise LauncherRefused("a service that was not started as root has nothing to make views of notebooks in")
 
 
 def start_here(command: list[str], theirs: socket.socket) -> subprocess.Popen[bytes]:

@@ -21,6 +21,7 @@ from kernel_gateway.services.sessions.notebooks import Notebooks
 from kernel_gateway.settings import Settings
 from kernel_gateway.viewers import VIEW_MEMORY_BYTES, VIEWS_AT_ONCE, viewer_plan
 from kernel_gateway.views.__main__ import DONE, FAILED, REFUSED
+from kernels.errors import LauncherRefused
 from kernels.launcher.viewers import Form, Viewers, start_here
 
 MOST_VIEW_BYTES: Final = 300_000_000
@@ -50,6 +51,8 @@ class Views:
             # Who waits for a place holds no notebook in memory, and has all of the time once it has the place.
             async with self._turns.place(principal.id), asyncio.timeout(seconds):
                 return await self._render(await self._notebook(principal, session_id), form)
+        except LauncherRefused as error:
+            raise InvalidRequest(f"{error}: get the notebook as ipynb") from None
         except TimeoutError:
             raise DeadlinePassed(
                 f"the view could not be made within {seconds:g} seconds (view_seconds): get the notebook as ipynb"

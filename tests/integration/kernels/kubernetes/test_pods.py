@@ -5,6 +5,7 @@ They take minutes, for one cluster that all share. What they ask of Kubernetes i
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import time
@@ -18,6 +19,7 @@ from sandcell import Client, Session
 from sandcell.errors import SandcellError
 from tests.conftest import UNHURRIED
 from tests.kubernetes_cluster import Cluster, running_cluster
+from tests.reachable_python import make_reachable_python
 from tests.running_service import RunningService
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]
@@ -31,9 +33,10 @@ def cluster(environments_dir: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @contextmanager
-def serving(cluster: Cluster, environments_dir: Path) -> Iterator[RunningService]:
+def serving(cluster: Cluster, environments_dir: Path, pools: str = "") -> Iterator[RunningService]:
     """A service on pods, with directories of its own."""
     directory = Path(tempfile.mkdtemp(prefix="scdata", dir="/tmp"))
+    directory.joinpath("environments.toml").write_text(pools)
     settings = {
         "environments_dir": environments_dir,
         "runtime": "kubernetes",
@@ -142,6 +145,120 @@ def test_a_pod_that_the_cluster_removes_is_told_and_followed_by_another(client: 
         result = session.run("print('x' in globals(), open('f').read())")
         assert result.stdout == "False flushed\n"
         assert client.get_session(session.id).generation == 2
+
+
+def test_what_code_has_closed_to_itself_stays_in_the_store(client: Client) -> None:
+    with client.session() as session:
+        session.run("import os\nos.mkdir('d')\nopen('d/f', 'w').write('kept')", sync="before_return")
+        session.run("os.chmod('d', 0)")
+        closed = session.run("pass", sync="before_return")
+        assert "not mirrored: d (cannot be listed)" in str(closed.sync)
+        workspace = client.get_session(session.id).workspace_id
+    assert client.workspace_read(workspace, "d/f") == b"kept"
+
+
+def test_a_workspace_may_have_many_names(client: Client) -> None:
+    """More than one page of the guest's has."""
+    with client.session() as session:
+        made = session.run(
+            "import os\nfor n in range(45_000): os.mkdir(f'{n:060}')\nopen('last', 'w').write('there')",
+            sync="before_return",
+        )
+        assert made.sync is not None
+        assert made.sync.error is None
+        workspace = client.get_session(session.id).workspace_id
+        assert client.workspace_read(workspace, "last") == b"there"
+
+
+def test_a_pod_that_the_cluster_does_not_let_go_is_tried_again(
+    service: RunningService, client: Client, cluster: Cluster
+) -> None:
+    session = client.start_session()
+    pod = f"sandcell-{session.id}"
+    held = '{"metadata": {"finalizers": ["example.org/held"]}}'
+    cluster.kubectl("-n", "sandcell", "patch", "pod", pod, "--type=merge", "-p", held)
+    client.stop_session(session.id)
+    wait(lambda: any("sandbox_not_destroyed" in line and "example.org/held" in line for line in service.output))
+    assert pod in left(cluster)
+    cluster.kubectl("-n", "sandcell", "patch", "pod", pod, "--type=merge", "-p", '{"metadata": {"finalizers": null}}')
+    wait(lambda: not any(session.id in name for name in left(cluster)))
+
+
+def test_no_pod_is_made_while_the_policy_opens_them(client: Client, cluster: Cluster) -> None:
+    policy = ("-n", "sandcell", "networkpolicy", "sandcell-sandboxes")
+    cluster.kubectl(*policy[:2], "delete", *policy[2:])
+    with client.session() as session:
+        assert session.run("1").status == "ok"
+        cluster.kubectl(*policy[:2], "patch", *policy[2:], "--type=merge", "-p", '{"spec": {"egress": [{}]}}')
+    with pytest.raises(SandcellError, match="somebody has changed it"):
+        client.run(client.start_session().id, "1")
+    cluster.kubectl(*policy[:2], "delete", *policy[2:])
+    with client.session() as session:
+        assert session.run("1").status == "ok"
+
+
+def test_a_service_of_an_ordinary_user_is_enough(cluster: Cluster, environments_dir: Path) -> None:
+    """Started without root it has no capability, nor has what it starts; it takes its pods up again as well."""
+    user = 1000
+    directory = Path(tempfile.mkdtemp(prefix="scdata", dir="/tmp"))
+    config = directory / "kubeconfig"
+    config.write_text(cluster.kubectl("config", "view", "--flatten", "--raw"))
+    settings = {
+        "environments_dir": environments_dir,
+        "runtime": "kubernetes",
+        "kubernetes_config": config,
+        "run_dir": directory / "run",
+        **UNHURRIED,
+    }
+    python = make_reachable_python(directory / "python")
+    for each in (directory, config):
+        os.chown(each, user, user)
+    unprivileged = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--bounding-set=-all"]
+    service = RunningService(
+        directory / "data", settings, {"HOME": str(directory)}, place=[*unprivileged, "--inh-caps=-all"], python=python
+    )
+    try:
+        service.start()
+        with service.client() as client:
+            session = client.start_session()
+            assert client.run(session.id, "open('f', 'w').write('x')\ny = 7\nprint(y)").stdout == "7\n"
+            for pid in (service.pid, service.service_pid):
+                status = Path(f"/proc/{pid}/status").read_text()
+                assert f"Uid:\t{user}\t{user}\t{user}\t{user}\n" in status
+                assert "CapEff:\t0000000000000000\n" in status
+            with pytest.raises(SandcellError, match="not started as root"):
+                client.notebook(session.id, format="html")
+        service.kill()
+        service.start()
+        with service.client() as client:
+            assert client.run(session.id, "print(open('f').read(), y)").stdout == "x 7\n"
+            client.stop_session(session.id)
+    finally:
+        service.stop()
+        shutil.rmtree(directory, ignore_errors=True)
+    wait(lambda: not left(cluster))
+
+
+def test_a_session_gets_a_pod_that_was_ready(cluster: Cluster, environments_dir: Path) -> None:
+    def is_full(client: Client) -> bool:
+        pool = client.get_environment("python").pool
+        return pool is not None and pool.ready == 2
+
+    with serving(cluster, environments_dir, pools="[python]\nwarm = 2\n") as service:
+        with service.client() as client:
+            wait(lambda: is_full(client))
+            ready = {each["metadata"]["name"] for each in cluster.objects("pods")}
+            with client.session() as session:
+                assert session.run("open('f', 'w').write('x')\nprint(6 * 7)").stdout == "42\n"
+                assert f"sandcell-{session.id}" in ready
+                workspace = client.get_session(session.id).workspace_id
+            assert client.workspace_read(workspace, "f") == b"x"
+            wait(lambda: is_full(client))
+        service.kill()
+        service.start()
+        with service.client() as client:
+            wait(lambda: is_full(client) and len(cluster.objects("pods")) == 2)  # those of before belong to nobody
+    wait(lambda: not left(cluster))
 
 
 ATTEMPTS = {
