@@ -6,7 +6,9 @@ What is kept for a guest that nobody calls is one connection, on which its event
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import socket
+import sys
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
@@ -15,6 +17,10 @@ import httpcore
 from kernels.cancelling import cancel_all
 from kernels.errors import SandboxFailed
 from kernels.wire.dialing import GUEST, Dial
+
+if importlib.util.find_spec("sniffio") is None:
+    # httpcore imports it several times for each request. Said here, the answer is known without a search on the disk.
+    sys.modules["sniffio"] = None  # type: ignore[assignment]
 
 MOST_CONNECTIONS = 80
 """To one guest: one for each of the 32 programs, 16 commands and 16 watches that it has at most, which hold theirs

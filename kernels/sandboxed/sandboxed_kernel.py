@@ -255,9 +255,12 @@ class SandboxedKernel:
         await contexts.forget(await self._ready(), names)
 
     async def warm_up(self) -> None:
-        """Have a new kernel run nothing once, silently: what a first execution loads is loaded then."""
+        """Have a new kernel run nothing once, and show a number: what a first result loads is loaded then.
+
+        Silently: it is not counted, no name and no line of history is left of it.
+        """
         hub = await self._ready()
-        nothing = execution.execute_request("pass", silent=True)
+        nothing = {**execution.execute_request("pass", silent=True), "user_expressions": {"": "1"}}
         await hub.request("shell", "execute_request", nothing, deadline_seconds=self._limits.start_seconds)
 
     async def watch_memory(self, percents: tuple[int, ...]) -> SandboxUsage:

@@ -46,7 +46,7 @@ LONGEST_REST_SECONDS = 3.0
 START_SECONDS = 600.0
 """One start: it has only the processor time that sessions leave, so it may take long on a busy host."""
 CLOSE_SECONDS = 180.0
-CLAIMS_AT_ONCE = 16
+CLAIMS_AT_ONCE = 8
 """Sessions that are being given a sandbox. Of many that ask together the first are served before the last are begun:
 that is no slower for the last, and half as long for most.
 """

@@ -13,6 +13,12 @@ from kernels.oci.runtime import OciRuntime
 from tests.integration.kernel_gateway.services.conftest import House
 from tests.integration.kernel_gateway.services.pools.test_pools import declare, show_pool, until_ready
 
+TRACES = """
+shell = get_ipython()
+seen = [name for name in dir() if name not in ("shell", "seen")]
+print(seen, In[:-1], Out, _, __, ___, shell.execution_count, shell.history_manager.input_hist_raw[:-1])
+"""
+"""What a kernel shows of what was run in it before."""
 VERBS = ("create", "claim", "mark_workspace_ready", "usage", "watch_memory", "dial", "running")
 
 
@@ -60,6 +66,20 @@ def test_a_session_and_its_first_result_take_one_request_to_the_launcher(house: 
             again = await gateway.start(workspace_id=session.workspace_id)
             assert await gateway.text(again, "open('f').read()") == "'kept'"
             assert (asked["claim"], asked["mark_workspace_ready"]) == (1, 1), "ready only once its files are there"
+
+    asyncio.run(test())
+
+
+def test_what_a_pool_has_run_in_a_kernel_leaves_no_trace(house: House) -> None:
+    async def test() -> None:
+        declare(house, "[python]\nwarm = 1\n\n[other]\nimage = 'python'\n")
+        async with house.gateway() as gateway:
+            await until_ready(gateway, 1)
+            warm, cold = await gateway.start(), await gateway.start(environment="other")
+            assert (await show_pool(gateway)).hits == 1
+            shown = [(await gateway.run(each, TRACES)).stdout for each in (warm, cold)]
+            assert shown[0] == shown[1]
+            assert shown[0].startswith("['In', 'Out'"), shown
 
     asyncio.run(test())
 
