@@ -33,7 +33,7 @@ class Identity:
     ) -> None:
         self._database = database
         self._now = now
-        self._remembered = Remembered[Caller]()
+        self._remembered = Remembered[Caller](shared=database.lease is not None)
         self.last_use = last_use or LastUse(database)
 
     async def open(self, given_token: str, now: float) -> str | None:

@@ -6,6 +6,7 @@ between, nothing stays in the store that no row knows of.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -13,6 +14,7 @@ import msgspec
 from sqlalchemy import Connection, Row, and_, delete, func, insert, or_, select, update
 
 from kernel_gateway.storage.columns import micros, page, seconds, to_json
+from kernel_gateway.storage.states import gateways
 from kernel_gateway.storage.tables import checkpoints, sessions
 from sandcell.models.sessions import KeptVariable
 
@@ -94,9 +96,13 @@ def spend(connection: Connection, checkpoint_id: str) -> None:
     connection.execute(update(checkpoints).where(checkpoints.c.id == checkpoint_id).values(state="spent"))
 
 
-def spend_unfinished(connection: Connection) -> None:
-    """Called at the start of a service: what an earlier process had begun, or was about to use, is of no use."""
+def spend_unfinished(connection: Connection, session_ids: Sequence[str] | None = None) -> None:
+    """Called at the start of a service: what an earlier process had begun, or was about to use, is of no use.
+
+    And with the sessions that are taken over from another gateway, of these.
+    """
     which = or_(checkpoints.c.state == "begun", checkpoints.c.kind == "passing")
+    which &= gateways.among(connection, checkpoints.c.session_id, session_ids)
     connection.execute(update(checkpoints).where(which).values(state="spent"))
 
 
