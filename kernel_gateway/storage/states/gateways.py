@@ -164,8 +164,12 @@ def _end_dead(connection: Connection, gateway_id: str) -> bool:
 
     It writes nothing from here on. Its transactions that are under way hold its row, so this waits for them.
     """
-    over = update(gateways).where(gateways.c.id == gateway_id, gateways.c.expires <= _NOW)
-    return bool(connection.execute(over.values(epoch=gateways.c.epoch + 1)).rowcount)
+    dead = select(gateways.c.id).where(gateways.c.id == gateway_id, gateways.c.expires <= _NOW)
+    if connection.execute(dead.with_for_update()).first() is None:
+        return False
+    over = update(gateways).where(gateways.c.id == gateway_id).values(epoch=gateways.c.epoch + 1)
+    connection.execute(over)
+    return True
 
 
 def find_home(connection: Connection, kind: str, name: str) -> Home | None:

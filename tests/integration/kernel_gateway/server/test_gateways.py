@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
+from urllib.parse import urlsplit
 
+import httpx
 import pytest
 
+from tests.doubles.nginx import nginx
 from tests.doubles.server_process import free_port
+from tests.integration.kernel_gateway.faces.jupyter.wire import text_of, wire
 from tests.integration.kernel_gateway.server.eventually import eventually
 from tests.integration.kernel_gateway.server.rest import LiveSession, Rest
 from tests.postgresql_server import PostgresqlServer
@@ -59,6 +67,15 @@ def one(both: tuple[RunningService, RunningService]) -> Iterator[Rest]:
 def other(both: tuple[RunningService, RunningService]) -> Iterator[Rest]:
     with Rest(both[1]) as rest:
         yield rest
+
+
+@contextlib.contextmanager
+def proxied(services: Sequence[RunningService], directory: Path) -> Iterator[Rest]:
+    """All of them, in turn, behind one address."""
+    with nginx([urlsplit(each.url).port or 0 for each in services], directory) as url:
+        front = SimpleNamespace(url=url, token=services[0].token)
+        with Rest(cast("RunningService", front)) as rest:
+            yield rest
 
 
 def seen_from(rest: Rest, session: LiveSession) -> LiveSession:
@@ -141,7 +158,56 @@ def test_a_service_that_is_alone_does_not_start_beside_gateways(
         make_service(database=gateways._settings["database"])
 
 
-def test_sessions_of_a_gateway_that_is_killed_go_on_at_the_other(gateways: Gateways, other: Rest) -> None:
+def test_a_plain_proxy_in_front_of_all(
+    both: tuple[RunningService, RunningService], one: Rest, other: Rest, tmp_path: Path
+) -> None:
+    with proxied(both, tmp_path) as rest, one.session() as mine, other.session() as others:
+        for session in (seen_from(rest, mine), seen_from(rest, others)) * 2:  # so that each is asked of either
+            assert session.run("n = globals().get('n', 0) + 1; print(n)")["status"] == "ok"
+            content = b"\xff" * 2_000_000
+            assert rest.http.put(f"{session.path}/files/a.bin", content=content).is_success
+            assert rest.http.get(f"{session.path}/files/a.bin").content == content
+            with wire(str(rest.http.base_url).rstrip("/"), session.id, both[0].token) as socket:
+                assert text_of(socket.finished(socket.execute("print('over', 'a', 'socket')"))) == "over a socket\n"
+            runs = session.submit("print('first'); print('last')")
+            events = f"{session.path}/executions/{runs['id']}/events"
+            whole = rest.http.get(events).text
+            assert rest.http.get(events, headers={"Last-Event-ID": "1"}).text in whole
+        assert [each.run("print(n)")["stdout"] for each in (mine, others)] == ["2\n", "2\n"]
+
+
+def test_one_that_hangs_is_taken_over_from_and_lets_go(gateways: Gateways, other: Rest, tmp_path: Path) -> None:
+    third = gateways.start()
+    with Rest(third) as rest:
+        session = rest.session(name="hung")
+        session.run("x = 1")
+    hung = third.service_pid
+    os.kill(hung, signal.SIGSTOP)
+    try:
+        # It takes connections and says nothing: they are cut when its lease is over.
+        eventually(lambda: _answers(other, f"{session.path}/variables"))
+        there = seen_from(other, session)
+        assert there.run("print('x' in globals())")["stdout"] == "False\n"
+    finally:
+        os.kill(hung, signal.SIGCONT)
+    eventually(lambda: third.find_service_pid() not in {None, hung})
+    eventually(lambda: "gateway_taken_over" in "".join(third.output))
+    with Rest(third) as rest:
+        eventually(lambda: _answers(rest, "/readyz"))
+        assert seen_from(rest, session).run("print('x' in globals())")["stdout"] == "False\n"
+        there.stop()
+    third.stop()
+
+
+def _answers(rest: Rest, path: str) -> bool:
+    with contextlib.suppress(httpx.TransportError):
+        return rest.http.get(path).is_success
+    return False
+
+
+def test_sessions_of_a_gateway_that_is_killed_go_on_at_the_other(
+    gateways: Gateways, both: tuple[RunningService, RunningService], tmp_path: Path
+) -> None:
     third = gateways.start()
     with Rest(third) as rest:
         session = rest.session(name="survivor")
@@ -151,13 +217,14 @@ def test_sessions_of_a_gateway_that_is_killed_go_on_at_the_other(gateways: Gatew
         eventually(lambda: rest.get(f"{session.path}/executions/{runs['id']}")["status"] == "running")
         waits = session.submit("print(open('kept').read(), 'x' in globals())")
     third.kill()
-    there = seen_from(other, session)  # waits for the lease to run out
-    assert there.outcome(waits["id"])["stdout"] == "durable False\n"
-    ended = there.outcome(runs["id"])
-    assert (ended["status"], ended["death"]["cause"]) == ("died", "sandbox")
-    assert there.show()["generation"] == 2
-    third.start()
-    with Rest(third) as rest:
-        assert seen_from(rest, session).run("print(open('kept').read())")["stdout"] == "durable\n"
+    with proxied((*both, third), tmp_path) as rest:
+        there = seen_from(rest, session)  # waits for the lease to run out
+        assert there.outcome(waits["id"])["stdout"] == "durable False\n"
+        ended = there.outcome(runs["id"])
+        assert (ended["status"], ended["death"]["cause"]) == ("died", "sandbox")
+        assert there.show()["generation"] == 2
+        third.start()
+        for _ in range(3):
+            assert there.run("print(open('kept').read())")["stdout"] == "durable\n"
         there.stop()
     third.stop()

@@ -117,31 +117,52 @@ def test_who_was_taken_over_from_writes_nothing_more(url: str) -> None:
     on_both(url, check)
 
 
+class BehindTheFence:
+    """Lets a gateway's transaction wait whose last statement has been answered, while its commit has not."""
+
+    def __init__(self, database: Database) -> None:
+        assert database.lease is not None
+        self._fence = database.lease.fence
+        self.reached, self.over = threading.Event(), threading.Event()
+        database.lease.fence = self._wait  # type: ignore[method-assign]
+
+    def _wait(self, connection: Connection) -> str:
+        found = self._fence(connection)
+        self.reached.set()
+        assert self.over.wait(120)
+        return found
+
+
 def test_a_write_under_way_is_before_a_takeover_or_not_at_all(url: str) -> None:
-    """Its last statement has been answered, its commit has not: the takeover leaves that gateway's sessions alone."""
-
     async def check(first: Database, second: Database) -> None:
-        fenced, over = threading.Event(), threading.Event()
-        lease = first.lease
-        assert lease is not None
-        fence = lease.fence
-
-        def wait_behind_the_fence(connection: Connection) -> str:
-            found = fence(connection)
-            fenced.set()
-            assert over.wait(120)
-            return found
-
-        lease.fence = wait_behind_the_fence  # type: ignore[method-assign]
+        behind = BehindTheFence(first)
         await second.run(lambda c: let_run_out(c, "first"))
         writing = asyncio.create_task(first.run(lambda c: sessions.set_generation(c, "s", 2)))
-        assert await asyncio.to_thread(fenced.wait, 120)
+        assert await asyncio.to_thread(behind.reached.wait, 120)
         assert await second.run(gateways.take_over) == [], "the row is held"
-        over.set()
+        behind.over.set()
         await writing
         assert await second.run(gateways.take_over) == ["s"]
         [row] = await second.run(sessions.list_live)
         assert row.generation == 2
+
+    on_both(url, check)
+
+
+def test_a_workspace_changes_hands_when_what_is_under_way_has_ended(url: str) -> None:
+    async def check(first: Database, second: Database) -> None:
+        await first.run(end)
+        behind = BehindTheFence(first)
+        await second.run(lambda c: let_run_out(c, "first"))
+        writing = asyncio.create_task(first.run(lambda c: principals.set_quota(c, "p", 7)))
+        assert await asyncio.to_thread(behind.reached.wait, 120)
+        taking = asyncio.create_task(second.run(lambda c: gateways.require_home(c, "s")))
+        await asyncio.wait([taking], timeout=1)
+        assert not taking.done()
+        behind.over.set()
+        await asyncio.gather(writing, taking)
+        with pytest.raises(errors.DatabaseUnavailable, match="taken over"):
+            await first.run(lambda c: principals.set_quota(c, "p", 8))
 
     on_both(url, check)
 
