@@ -36,6 +36,7 @@ Tree (code, status):
     ├── WorkspaceRestoring      workspace_restoring    503   the session's files are not all there yet
     ├── DatabaseUnavailable     database_unavailable   503   the database does not answer
     ├── ProviderUnavailable     provider_unavailable   503   the identity provider does not answer
+    ├── SessionElsewhere        session_elsewhere      503   another gateway has it, or is about to; try again
     ├── ShuttingDown            shutting_down          503   the service is draining
     ├── DeadlinePassed          deadline_passed        504   a wait of the service ran out
     ├── NoSpace                 no_space               507   the workspace or the host's disk is full
@@ -278,6 +279,12 @@ class DatabaseUnavailable(GatewayError):
     """The database does not answer, or cannot be written."""
 
     code, status, retryable = "database_unavailable", 503, True
+
+
+class SessionElsewhere(GatewayError):
+    """Another of several gateways has the session or its workspace; asked again, the request finds its way there."""
+
+    code, status, retryable = "session_elsewhere", 503, True
 
 
 class ShuttingDown(GatewayError):

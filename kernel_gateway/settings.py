@@ -54,6 +54,7 @@ def check_consistency(settings: Settings) -> Settings:
         except ValueError as error:
             raise SettingInvalid(f"{name}: {error}") from None
     _require_addresses(settings)
+    _require_gateway(settings)
     _require_modes(settings.made_network_modes)
     _require_images(settings.added_packages_images)
     _require_uids(settings)
@@ -116,6 +117,23 @@ def _require_provider(settings: Settings) -> None:
         raise SettingInvalid("oidc_scopes must name openid")
 
 
+def _require_gateway(settings: Settings) -> None:
+    """What several gateways need in common, and what only a service that is alone can do yet."""
+    if not settings.gateway_address:
+        return
+    found = re.fullmatch(r"(https?)://(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):([1-9][0-9]{0,4})", settings.gateway_address)
+    if found is None or int(found[3]) > 65_535:
+        raise SettingInvalid("gateway_address must be http://host:port or https://host:port")
+    if not settings.database.startswith("postgres"):
+        raise SettingInvalid("gateway_address needs a database that gateways can share: PostgreSQL, see database")
+    if not settings.store:
+        raise SettingInvalid("gateway_address needs a store that gateways can share: see store")
+    if not settings.secrets_key:
+        raise SettingInvalid("gateway_address needs secrets_key, the same at every gateway")
+    if settings.added_packages_images:
+        raise SettingInvalid("gateway_address and added_packages_images do not go together: images lie on one host")
+
+
 def _require_modes(text: str) -> None:
     modes = text.split(",")
     if not set(modes) <= {"SANDBOX", "PUBLIC"} or len(set(modes)) != len(modes):
@@ -176,6 +194,12 @@ class Settings:
     store: str = setting("", "where workspaces are durable, file:///dir or s3://bucket/prefix; empty: under data_dir")
     database: str = setting(
         "", "postgresql://user:password@host/name, or sqlite:////file; empty: SQLite under data_dir", secret=True
+    )
+    gateway_address: str = setting(
+        "", "where other gateways of the same database reach this one, http://host:port; empty: it is the only service"
+    )
+    gateway_lease_seconds: float = setting(
+        4.0, "time after which others take over from a gateway that is not heard of", low=1, high=300
     )
     runtime: str = setting(
         "runc", "runtime of environments that name none: runc, crun, runsc, or another installed one"

@@ -12,6 +12,7 @@ from tornado.routing import Router
 from tornado.web import Application
 
 from kernel_gateway.faces.errors import MisdirectedRequest
+from kernel_gateway.faces.forwarding import Forwards
 from kernel_gateway.faces.librechat.identifiers import KEY, find_token, split_token
 from kernel_gateway.faces.rest.handler import RestHandler
 from kernel_gateway.faces.rest.table import TABLE
@@ -46,6 +47,7 @@ class OwnHosts(Router):
         self.application = application
         self._refused: dict[str, Any] = {"services": services}
         self._hosts = hosts
+        self._forwards = Forwards(services.gateways)
 
     def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> HTTPMessageDelegate | None:
         _take_token(request)
@@ -54,7 +56,7 @@ class OwnHosts(Router):
             "token=" in request.query or any(name in request.headers for name in _CREDENTIALS)
         )
         if self._hosts.admit(request.headers.get("Host", ""), credential=credential):
-            return self.application.find_handler(request, **kwargs)
+            return self._forwards.wrap(request, self.application.find_handler(request, **kwargs))
         return self.application.get_handler_delegate(request, MisdirectedHandler, self._refused)
 
 

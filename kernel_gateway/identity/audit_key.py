@@ -6,6 +6,7 @@ Each kind of statement is signed under a name of its own, so that none can stand
 
 from __future__ import annotations
 
+import hmac
 import re
 from pathlib import Path
 from typing import Final
@@ -18,6 +19,7 @@ from kernel_gateway.identity.sealing import key_in
 KEY_FILE: Final = "audit.key"
 PUBLIC_KEY: Final = re.compile(r"[0-9a-f]{64}")
 _PURPOSE: Final = "sandcell audit"
+_SHARED: Final = b"sandcell audit key 1"
 
 
 class PublicKey:
@@ -53,9 +55,14 @@ class AuditKey:
         self.public = PublicKey(key.public_key())
 
     @classmethod
-    def in_directory(cls, directory: Path) -> AuditKey:
-        """The key of this directory, made when there is none; raises StartRefused."""
-        seed = key_in(directory / KEY_FILE, "remove it: a new one is made, and the audit log's chain begins again")
+    def in_directory(cls, directory: Path, secrets_key: str = "") -> AuditKey:
+        """The key of this directory, made when there is none; raises StartRefused.
+
+        With a secret that several gateways have in common they make the same one.
+        """
+        given = hmac.digest(bytes.fromhex(secrets_key), _SHARED, "sha256").hex() if secrets_key else None
+        without_one = "remove it: a new one is made, and the audit log's chain begins again"
+        seed = key_in(directory / KEY_FILE, without_one, given=given)
         return cls(Ed25519PrivateKey.from_private_bytes(bytes.fromhex(seed)))
 
     def sign(self, name: str, statement: bytes) -> bytes:

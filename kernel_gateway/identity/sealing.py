@@ -47,13 +47,15 @@ class Sealing:
             raise CannotOpen from None
 
 
-def key_in(file: Path, without_one: str = "remove it, and create the access keys again") -> str:
-    """The key in this file, which is made when it is not there; raises StartRefused.
+def key_in(
+    file: Path, without_one: str = "remove it, and create the access keys again", *, given: str | None = None
+) -> str:
+    """The key in this file, which is made when it is not there, as it is `given` or at random; raises StartRefused.
 
     `without_one` is what to do when the file is damaged and there is no copy.
     """
     try:
-        text = _read(file) if file.exists() else _make(file)
+        text = _read(file) if file.exists() else _make(file, given or secrets.token_hex(_KEY_LENGTH))
     except OSError as error:
         raise StartRefused(f"the key file {file} cannot be used: {error.strerror}") from error
     if not SEALING_KEY.fullmatch(text):
@@ -70,10 +72,10 @@ def _read(file: Path) -> str:
         os.close(descriptor)
 
 
-def _make(file: Path) -> str:
+def _make(file: Path, key: str) -> str:
     """On disk, whole, before anything is sealed with it."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    key, beside = secrets.token_hex(_KEY_LENGTH), file.with_suffix(".new")
+    beside = file.with_suffix(".new")
     _write(beside, key)
     beside.replace(file)
     directory = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hmac
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -23,15 +24,29 @@ _MARK_SECONDS = 4.0
 
 
 def open_claimed(settings: Settings) -> ClaimedStore:
-    """The store of the settings, in the name of this data directory's service; nothing is contacted yet."""
-    place = f"{socket.gethostname()}:{Path(settings.data_dir).absolute()}"
+    """The store of the settings, in the name of this data directory's service; nothing is contacted yet.
+
+    Several gateways have it in the name of the secret that they share.
+    """
+    shared = bool(settings.gateway_address)
+    if shared:
+        service, place = _name_together(settings.secrets_key), "several gateways"
+    else:
+        service = keep_service_id(settings.state_path / "service-id")
+        place = f"{socket.gethostname()}:{Path(settings.data_dir).absolute()}"
     return ClaimedStore(
         open_store(settings.store_url),
-        keep_service_id(settings.state_path / "service-id"),
+        service,
         place,
         UsedStores(settings.state_path / "store-in-use"),
         marks=open_store(settings.store_url, answer_seconds=_MARK_SECONDS, attempts=1),
+        shared=shared,
     )
+
+
+def _name_together(secret: str) -> str:
+    """What all who know the secret make of it, and nobody can make the secret of."""
+    return hmac.digest(bytes.fromhex(secret), b"sandcell store 1", "sha256").hex()[:32]
 
 
 @contextlib.asynccontextmanager

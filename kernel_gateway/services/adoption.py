@@ -8,6 +8,9 @@ log, the outputs and the outcome become what they would have been.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import uuid
+from collections.abc import Mapping, Sequence
 
 import structlog
 from msgspec.structs import replace
@@ -33,7 +36,7 @@ from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
 from kernel_gateway.storage.hibernations import HibernationRow
 from kernel_gateway.storage.sessions import SessionRow
-from kernel_gateway.storage.states import checkpoints
+from kernel_gateway.storage.states import checkpoints, gateways
 from kernels.errors import Death, KernelDied, KernelsError
 from kernels.languages import PYTHON
 from kernels.sandbox import SandboxInfo, SandboxRuntime
@@ -48,6 +51,9 @@ STOPPED = "the service restarted while this ran: what it put out since then is n
 LOST = "the service restarted while this ran, and the sandbox with the kernel and its globals is gone"
 CUT_OFF = Death("sandbox", "the service ended while the sandbox was being made; nothing had run in it")
 VANISHED = Death("sandbox", "the sandbox was gone when the service started again; every global and /tmp went with it")
+TAKEN_OVER = Death(
+    "sandbox", "the gateway that had the session is gone, and another has it now; every global and /tmp went with it"
+)
 
 
 class Adoption:
@@ -83,6 +89,34 @@ class Adoption:
         """Take up every READY session; gives the sandboxes that were found on the host."""
         rows, snapshots = await self._database.run(_load)
         infos = {info.sandbox_id: info for info in await self._runtime.list()}
+        await self._adopt_all(rows, snapshots, infos, gone=VANISHED)
+        return tuple(infos.values())
+
+    async def take_over(self, session_ids: Sequence[str]) -> None:
+        """Take up sessions that were another gateway's a moment ago: without their sandboxes, as if a host was lost."""
+
+        def load(connection: Connection) -> tuple[list[SessionRow], dict[str, HibernationRow]]:
+            hibernations.spend_begun(connection, session_ids)
+            found, rows = sessions.list_some(connection, session_ids), []
+            checkpoints.spend_unfinished(connection, _find_undone_by(found), session_ids)
+            for row in found:
+                # The sandbox of that name may still be there, with a launcher that nobody asks any more.
+                record = replace(row.record, sandbox_id=str(uuid.uuid4()))
+                sessions.set_record(connection, row.id, record)
+                rows.append(dataclasses.replace(row, record=record))
+            return rows, hibernations.list_kept(connection)
+
+        rows, snapshots = await self._database.run(load)
+        await self._adopt_all(rows, snapshots, {}, gone=TAKEN_OVER)
+
+    async def _adopt_all(
+        self,
+        rows: Sequence[SessionRow],
+        snapshots: Mapping[str, HibernationRow],
+        infos: Mapping[str, SandboxInfo],
+        *,
+        gone: Death,
+    ) -> None:
         # All are registered before the first is adopted: none of their sandboxes may pass for an orphan.
         built = [(self._builder.build(row), infos.get(row.sandbox_id)) for row in rows]
         for live, _ in built:
@@ -90,14 +124,13 @@ class Adoption:
         # An error of the database ends them all, and the start: no session may be served half taken up.
         async with asyncio.TaskGroup() as group:
             for live, info in built:
-                group.create_task(self._adopt(live, info))
-        return tuple(infos.values())
+                group.create_task(self._adopt(live, info, gone))
 
-    async def _adopt(self, live: LiveSession, info: SandboxInfo | None) -> None:
+    async def _adopt(self, live: LiveSession, info: SandboxInfo | None, gone: Death) -> None:
         """One session; what goes wrong with its sandbox costs it the sandbox, never the start of the service."""
         last_ended = await self._database.run(lambda c: executions.last_ended(c, live.id))
         live.sandbox.flushes.take_up(last_ended)
-        death = await self._adopt_sandbox(live, info)
+        death = await self._adopt_sandbox(live, info, gone)
         if death is not None:
             live.sandbox.require_new(death)
             if info is not None and info.workspace_ready and not live.hibernated:
@@ -115,10 +148,10 @@ class Adoption:
             self._background.spawn(_start_again(live), f"restore of {live.id}")
         log.info("session_adopted", session=live.id, sandbox=live.sandbox.id, lives=death is None)
 
-    async def _adopt_sandbox(self, live: LiveSession, info: SandboxInfo | None) -> Death | None:
+    async def _adopt_sandbox(self, live: LiveSession, info: SandboxInfo | None, gone: Death) -> Death | None:
         """None when the session goes on in its sandbox; else why it needs a new one."""
         if info is None:
-            return HIBERNATED if live.hibernated else VANISHED
+            return HIBERNATED if live.hibernated else gone
         try:
             async with self._adopting:
                 if live.hibernated:  # all of it was in the store before its row said so
@@ -201,10 +234,16 @@ class Adoption:
 
 def _load(connection: Connection) -> tuple[list[SessionRow], dict[str, HibernationRow]]:
     """The sessions that have not ended, and what the store has of their variables."""
+    gateways.take_unowned(connection)
     hibernations.spend_begun(connection)
     rows = sessions.list_live(connection)
-    checkpoints.spend_unfinished(connection, [each.record.undoing.checkpoint for each in rows if each.record.undoing])
+    checkpoints.spend_unfinished(connection, _find_undone_by(rows))
     return rows, hibernations.list_kept(connection)
+
+
+def _find_undone_by(rows: Sequence[SessionRow]) -> list[str]:
+    """The checkpoints that their sessions are being taken back to."""
+    return [each.record.undoing.checkpoint for each in rows if each.record.undoing]
 
 
 async def _start_again(live: LiveSession) -> None:

@@ -5,9 +5,11 @@ It may take as long as the store does, so nothing waits for it: neither calls no
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
+from sqlalchemy import Connection
 
 from kernel_gateway.services.mirroring.spool import Spool
 from kernel_gateway.services.results.kept_outputs import KeptOutputs
@@ -17,6 +19,8 @@ from kernel_gateway.services.workspaces.removals import WorkspaceRemovals
 from kernel_gateway.services.workspaces.retention import Retention
 from kernel_gateway.services.workspaces.staged_uploads import StagedUploads
 from kernel_gateway.services.workspaces.uploads import Uploads
+from kernel_gateway.storage.database import Database
+from kernel_gateway.storage.states import gateways
 
 log = structlog.get_logger(__name__)
 
@@ -30,6 +34,7 @@ class Backlog:
     def __init__(
         self,
         *,
+        database: Database,
         kept_outputs: KeptOutputs,
         spool: Spool,
         notebooks: Notebooks,
@@ -40,6 +45,7 @@ class Backlog:
         registry: Registry,
         remove_spent: Sequence[Callable[[], Awaitable[None]]],
     ) -> None:
+        self._database = database
         self._kept_outputs = kept_outputs
         self._spool = spool
         self._notebooks = notebooks
@@ -56,6 +62,16 @@ class Backlog:
         self._kept_outputs.clear()
         self._notebooks.take_up()
         self._staged_uploads.load()
+
+    async def set_aside_moved(self) -> None:
+        """Called once at start: of several gateways another may have had a workspace since, and changed its files."""
+        waiting = self._spool.waiting()
+
+        def find(connection: Connection) -> list[str]:
+            return [each for each in waiting if not gateways.is_at_home(connection, each)]
+
+        for each in await self._database.run(find):
+            await asyncio.to_thread(self._spool.set_aside, each)
 
     async def work_off(self) -> None:
         """What needs no store, then what is to be kept, then what is to go. None that fails keeps another back."""

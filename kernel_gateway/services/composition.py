@@ -38,6 +38,7 @@ from kernel_gateway.services.executions.programs import Programs
 from kernel_gateway.services.executions.views import Start, Views
 from kernel_gateway.services.figures import LiveFigures
 from kernel_gateway.services.foundation import Foundation
+from kernel_gateway.services.gateways import Gateways
 from kernel_gateway.services.mirroring.snapshots import Snapshots
 from kernel_gateway.services.reconciler import Reconciler
 from kernel_gateway.services.replays.forks import Forks
@@ -526,6 +527,15 @@ class Services(Foundation):
             lifecycle=self.lifecycle,
             commands=self.commands,
         )
+        self.gateways = Gateways(
+            settings=self.settings,
+            database=self.database,
+            open_calls=self.open_calls,
+            registry=self.registry,
+            lifecycle=self.lifecycle,
+            adoption=adoption,
+            finish_undo=self.undo.finish,
+        )
         self.upkeep = Reconciler(
             settings=self.settings,
             clock=self.clock,
@@ -546,6 +556,7 @@ class Services(Foundation):
     def _build_backlog(self) -> Backlog:
         """What an earlier process has left undone."""
         return Backlog(
+            database=self.database,
             kept_outputs=self.kept_outputs,
             spool=self.spool,
             notebooks=self.notebooks,
@@ -576,6 +587,7 @@ class Services(Foundation):
     async def _begin(self) -> None:
         """Open the database, take up what runs, start what goes on in the background."""
         await self.database.open()
+        self.background.spawn(self.gateways.renew(), "lease")
         await self.audit.open()
         self.first_token = await self.identity.open(self.settings.token, self.clock.now())
         await self.access_keys.open()
@@ -583,6 +595,7 @@ class Services(Foundation):
         self.background.spawn(self.ledger.run(), "ledger")
         await self.upkeep.adopt()
         self.undo.finish()
+        self.background.spawn(self.gateways.watch(), "other gateways")
         self.background.spawn(self.upkeep.run(), "upkeep")
         self.background.spawn(self.idle_memory.run(), "idle memory")
         self.background.spawn(self.hibernation.run(), "hibernation")
@@ -599,6 +612,7 @@ class Services(Foundation):
     async def _close(self) -> None:
         await self.inspection.aclose()
         await self.background.aclose()
+        await self.gateways.leave()
         await self.dead_sandboxes.aclose()
         await self.ledger.close()
         with contextlib.suppress(GatewayError):

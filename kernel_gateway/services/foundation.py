@@ -11,6 +11,7 @@ from pathlib import Path
 from kernel_gateway.egress.resolver import Resolve
 from kernel_gateway.egress.session_egress import S3Backends
 from kernel_gateway.environments_file import DeclaredRole
+from kernel_gateway.errors import GatewayError
 from kernel_gateway.redact_patterns import Patterns
 from kernel_gateway.services.admission.body_room import BodyRoom
 from kernel_gateway.services.admission.dead_sandboxes import DeadSandboxes
@@ -49,6 +50,7 @@ from kernel_gateway.services.workspaces.access import WorkspaceAccess
 from kernel_gateway.services.workspaces.workspace_copies import WorkspaceCopies
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage.database import Database
+from kernel_gateway.storage.states.gateways import Place
 from kernels.environment import Environment
 from kernels.execution.outputs import OutputCaps
 from kernels.host_memory import HostMemory
@@ -57,6 +59,8 @@ from kernels.sandbox import SandboxRuntime
 from kernels.sandboxed.kernel_launcher import KernelLauncher
 from kernels.sandboxed.kernel_limits import KernelLimits
 from workspace_sync import ObjectStore
+from workspace_sync.errors import StoreUnavailable
+from workspace_sync.stores.claim_files import keep_service_id
 
 
 class Foundation:
@@ -77,7 +81,7 @@ class Foundation:
     ) -> None:
         self.settings = settings
         self.clock = clock
-        self.database = Database(settings.database_url)
+        self.database = Database(settings.database_url, gateway_place(settings))
         self.background = Background()
         self.runtime = runtime
         self.launcher = KernelLauncher(runtime, kernel_limits(settings))
@@ -149,7 +153,8 @@ class Foundation:
 
     def _build_mirroring(self, store: ObjectStore) -> None:
         """The ways of files to the store."""
-        settings, store = self.settings, CountedStore(store)
+        settings = self.settings
+        store = CountedStore(store, None if self.database.lease is None else self._require_lease)
         self.durable_changes = DurableChanges()
         self.ledger = WorkspaceLedger(self.database, self.clock)
         keep_account(store, self.ledger.note_counts)
@@ -158,6 +163,13 @@ class Foundation:
         )
         deliveries = Deliveries(self.database, self.clock)
         self.spool = Spool(settings.state_path / "spool", self.mirrors, deliveries.record)
+
+    def _require_lease(self) -> None:
+        """Called in a thread before the store is changed: others may have the workspace once the lease is over."""
+        try:
+            self.database.require_lease()
+        except GatewayError as error:
+            raise StoreUnavailable(f"nothing is written to the store: {error.message}") from error
 
     def _build_records(self) -> None:
         """What one execution gives, and the record of all of them."""
@@ -223,6 +235,14 @@ class Foundation:
         """What nobody uses yet goes first."""
         await self.pools.relieve(enough)
         await self.idle_memory.relieve(enough)
+
+
+def gateway_place(settings: Settings) -> Place | None:
+    """That of one of several gateways, which is known by the id of its data directory."""
+    if not settings.gateway_address:
+        return None
+    gateway_id = keep_service_id(settings.state_path / "service-id")
+    return Place(gateway_id, settings.gateway_address, settings.gateway_lease_seconds)
 
 
 def kernel_limits(settings: Settings) -> KernelLimits:

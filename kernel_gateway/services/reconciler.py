@@ -71,6 +71,7 @@ class Reconciler:
     async def adopt(self) -> None:
         """Finish what an earlier process left half done, take up every READY session, remove all other sandboxes."""
         self._backlog.take_up()
+        await self._backlog.set_aside_moved()
         await self._remove_orphans(await self._adoption.run())
 
     async def run(self) -> None:

@@ -24,8 +24,11 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from kernel_gateway import metrics
 from kernel_gateway.errors import DatabaseUnavailable, SettingInvalid, StartRefused
 from kernel_gateway.storage.engines import postgresql, sqlite
+from kernel_gateway.storage.engines.lease import Lease
 from kernel_gateway.storage.engines.shared_transactions import GivenUp, SharedTransactions
+from kernel_gateway.storage.locks import hold
 from kernel_gateway.storage.migrations import schema
+from kernel_gateway.storage.states.gateways import Place
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -40,17 +43,31 @@ THREADS = 8
 class Database:
     """Open it, run queries, close it."""
 
-    def __init__(self, url: str) -> None:
-        """Raises StartRefused, SettingInvalid among them."""
+    def __init__(self, url: str, place: Place | None = None) -> None:
+        """`place` is that of one of several gateways. Raises StartRefused, SettingInvalid among them."""
         parts = _parse(url)
         self._sqlite = _is_sqlite(parts)
-        self._claim = None if self._sqlite else postgresql.Claim(parts)
+        self._claim = None if self._sqlite else postgresql.Claim(parts, place)
         self._engine = postgresql.make_engine(parts, THREADS, self._claim) if self._claim else sqlite.make_engine(parts)
         self._kept: Connection | None = None
         self._executor = ThreadPoolExecutor(1 if self._sqlite else THREADS, thread_name_prefix="database")
         self._shared: SharedTransactions | None = None
         if self._sqlite:
             self._shared = SharedTransactions(self._executor, self._transaction, deadline_seconds=DEADLINE_SECONDS)
+
+    @property
+    def lease(self) -> Lease | None:
+        """That of one of several gateways; None where the database is this service's alone."""
+        return None if self._claim is None else self._claim.lease
+
+    def require_lease(self) -> None:
+        """Blocking: of several gateways this one may begin something; raises DatabaseUnavailable."""
+        try:
+            if self.lease is not None:
+                self.lease.require()
+        except DBAPIError as error:
+            log.warning("database_failed", error=str(error.orig))
+            raise DatabaseUnavailable("the gateway's lease cannot be renewed") from error
 
     async def open(self) -> None:
         """Bring the tables to this version; raises StartRefused (DatabaseTooNew among them)."""
@@ -98,7 +115,12 @@ class Database:
         with self._engine.begin() as connection:
             if not self._sqlite:
                 postgresql.require_usable(connection)
+            hold(connection, "tables")  # of gateways that start at once one makes them
+            if self.lease is not None and not schema.is_up_to_date(connection):
+                self.lease.require_alone(connection)
             schema.bring_up_to_date(connection)
+            if self.lease is not None:
+                self.lease.begin(connection)
 
     def _transaction(self, query: Callable[[Connection], T]) -> T:
         if self._claim is not None:

@@ -6,6 +6,7 @@ between, nothing stays in the store that no row knows of.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -13,6 +14,7 @@ import msgspec
 from sqlalchemy import Connection, delete, func, insert, or_, select, update
 
 from kernel_gateway.storage.columns import micros, seconds, to_json
+from kernel_gateway.storage.states import gateways
 from kernel_gateway.storage.tables import hibernations, sessions
 from sandcell.models.sessions import HibernationReport
 
@@ -68,9 +70,13 @@ def spend_if_begun(connection: Connection, snapshot_id: str) -> None:
     connection.execute(update(hibernations).where(which).values(state="spent"))
 
 
-def spend_begun(connection: Connection) -> None:
-    """Called at the start of a service: what an earlier process had begun and not completed is of no use."""
-    connection.execute(update(hibernations).where(hibernations.c.state == "begun").values(state="spent"))
+def spend_begun(connection: Connection, session_ids: Sequence[str] | None = None) -> None:
+    """Called at the start of a service: what an earlier process had begun and not completed is of no use.
+
+    And with the sessions that are taken over from another gateway, of these.
+    """
+    which = gateways.among(connection, hibernations.c.session_id, session_ids)
+    connection.execute(update(hibernations).where(hibernations.c.state == "begun", which).values(state="spent"))
 
 
 def forget(connection: Connection, snapshot_id: str) -> None:

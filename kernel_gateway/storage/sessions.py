@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -9,6 +10,7 @@ import msgspec
 from sqlalchemy import Connection, Row, bindparam, case, func, insert, select, update
 
 from kernel_gateway.storage.columns import micros, page, seconds, seconds_or_none, to_json
+from kernel_gateway.storage.states import gateways
 from kernel_gateway.storage.tables import principals, sessions, workspaces
 from sandcell.models.network import SessionNetwork
 from sandcell.models.sessions import Forked, KeepVariables, Restored, Usage
@@ -215,8 +217,14 @@ def list_ended(connection: Connection, workspace_id: str, most: int) -> list[Ses
 
 
 def list_live(connection: Connection) -> list[SessionRow]:
-    """Every session that has not ended, oldest first."""
-    query = select(sessions).where(sessions.c.status != "TERMINATED").order_by(sessions.c.number)
+    """Every session that has not ended, oldest first; of several gateways this one's."""
+    query = select(sessions).where(sessions.c.status != "TERMINATED", gateways.is_own(connection))
+    return [_read_session(row) for row in connection.execute(query.order_by(sessions.c.number))]
+
+
+def list_some(connection: Connection, session_ids: Sequence[str]) -> list[SessionRow]:
+    """Sessions by their ids, oldest first."""
+    query = select(sessions).where(sessions.c.id.in_(session_ids)).order_by(sessions.c.number)
     return [_read_session(row) for row in connection.execute(query)]
 
 
@@ -312,7 +320,8 @@ def set_expiry(connection: Connection, session_id: str, expires: float, timeout_
 
 
 def add_workspace(connection: Connection, workspace_id: str, principal_id: str, now: float) -> None:
-    connection.execute(_ADD_WORKSPACE, {"id": workspace_id, "principal_id": principal_id, "created": micros(now)})
+    made = {"id": workspace_id, "principal_id": principal_id, "created": micros(now)}
+    connection.execute(_ADD_WORKSPACE, {**made, "gateway": gateways.own(connection)})
 
 
 def find_workspace(connection: Connection, workspace_id: str, principal_id: str) -> WorkspaceRow | None:
@@ -323,10 +332,16 @@ def find_workspace(connection: Connection, workspace_id: str, principal_id: str)
 
 
 def claim_workspace(connection: Connection, workspace_id: str, principal_id: str) -> WorkspaceRow | None:
-    """The same for a session that is about to start: until the transaction ends, no other takes or removes it."""
+    """The same for a session that is about to start: until the transaction ends, no other takes or removes it.
+
+    Raises SessionElsewhere while it is at another gateway.
+    """
     own = select(workspaces.c.id).where(workspaces.c.id == workspace_id, workspaces.c.principal_id == principal_id)
     connection.execute(own.with_for_update())
-    return find_workspace(connection, workspace_id, principal_id)
+    found = find_workspace(connection, workspace_id, principal_id)
+    if found is not None and not found.live:
+        gateways.require_home(connection, workspace_id)
+    return found
 
 
 def list_workspaces(

@@ -186,10 +186,24 @@ workspaces = Table(
     Column("file_count", BigInteger),
     Column("size_bytes", BigInteger),
     Column("deleted", BigInteger),
+    Column("gateway", String),
     Index("ix_workspaces_principal_id_number", "principal_id", "number"),
+    Index("ix_workspaces_gateway", "gateway", sqlite_where=text("gateway IS NOT NULL")),
 )
 """`touched` is when its files last changed or were read; `file_count` and `size_bytes` are what it then held. Null: not
-known. The row of a `deleted` one stays, since sessions refer to it."""
+known. The row of a `deleted` one stays, since sessions refer to it. `gateway` is which of several gateways it is at,
+with its sessions; null: none has had it, or there is one service."""
+
+gateways = Table(
+    "gateways",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("address", String, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("expires", BigInteger, nullable=False),
+)
+"""Services that share the database: where the others reach each, the number of its present life, and when that is over
+unless it is heard of before, by the database's clock."""
 
 sessions = Table(
     "sessions",

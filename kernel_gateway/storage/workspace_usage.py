@@ -24,6 +24,7 @@ from sqlalchemy import (
 
 from kernel_gateway.cursors import cursor_to, place_in
 from kernel_gateway.storage.columns import micros, seconds
+from kernel_gateway.storage.states import gateways
 from kernel_gateway.storage.tables import datasets, principals, sessions, workspaces
 
 
@@ -182,9 +183,16 @@ def _live() -> ColumnElement[bool]:
 def mark_deleted(
     connection: Connection, workspace_id: str, now: float, *, untouched_since: float | None = None
 ) -> bool:
-    """The workspace is not found any more; False, and nothing is done, when a live session holds it or it is gone."""
+    """The workspace is not found any more; False, and nothing is done, when a live session holds it or it is gone.
+
+    Where it is at another gateway that one alone expires it, and a removal raises SessionElsewhere.
+    """
     # Held first: a session that starts meanwhile is then seen by the statement that looks for it.
     connection.execute(select(workspaces.c.id).where(workspaces.c.id == workspace_id).with_for_update())
+    if untouched_since is None:
+        gateways.require_home(connection, workspace_id)
+    elif not gateways.is_at_home(connection, workspace_id):
+        return False
     live = exists(
         select(sessions.c.id).where(sessions.c.workspace_id == workspace_id, sessions.c.status != "TERMINATED")
     )

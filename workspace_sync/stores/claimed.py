@@ -59,14 +59,23 @@ class ClaimedStore:
     """An `ObjectStore` of one service, over the one behind. `renew` claims it, and says who else has it.
 
     A store in `used` has its mark, or is not that store. `marks` is the same store with deadlines that suit the mark.
+    `shared`: all who name this service are one, and none of them lets the store go for the others.
     """
 
     def __init__(
-        self, behind: ObjectStore, service: str, place: str, used: UsedStores, *, marks: ObjectStore | None = None
+        self,
+        behind: ObjectStore,
+        service: str,
+        place: str,
+        used: UsedStores,
+        *,
+        marks: ObjectStore | None = None,
+        shared: bool = False,
     ) -> None:
         self._behind = behind
         self._marks = behind if marks is None else marks
-        self._claim = Claim(place, uuid.uuid4().hex, service)
+        self._claim = Claim(place, service if shared else uuid.uuid4().hex, service)
+        self._shared = shared
         self._used = used
         self._remembered = False
         self._own_until = 0.0
@@ -95,7 +104,7 @@ class ClaimedStore:
         self._released, self._own_until = True, 0.0
         with self._turn():
             self._own_until = 0.0
-            if self._held and self._read() == self._claim:
+            if self._held and not self._shared and self._read() == self._claim:
                 self._write(msgspec.structs.replace(self._claim, released=True))
             self._held = False
 

@@ -55,6 +55,11 @@ class OpenCalls:
             if not calls:
                 del self._of_principal[call.caller.principal.id]
 
+    def list_credentials(self) -> tuple[set[str], set[str]]:
+        """The credentials of calls under way, and the principals."""
+        calls = {each.caller.credential_id for calls in self._of_principal.values() for each in calls}
+        return calls, set(self._of_principal)
+
     def end_principal(self, principal_id: str) -> int:
         """Hang up on every call of a principal; says how many there were."""
         return self._end(list(self._of_principal.get(principal_id, ())))

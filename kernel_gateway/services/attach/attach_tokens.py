@@ -59,7 +59,7 @@ class AttachTokens:
         self._registry = registry
         self._identity = identity
         self._clock = clock
-        self._remembered = Remembered[OwnedToken]()
+        self._remembered = Remembered[OwnedToken](shared=database.lease is not None)
 
     async def create(self, principal: Principal, session_id: str, body: CreateAttachToken) -> AttachToken:
         """A new token for a live session; the answer alone carries the secret.

@@ -21,6 +21,7 @@ from typing import Any, Final
 import msgspec
 from sqlalchemy import Connection
 
+from kernel_gateway.errors import StartRefused
 from kernel_gateway.identity.audit_key import AuditKey, PublicKey
 from kernel_gateway.services.audit.line import NO_HASH, Entry, entry, link_row
 from kernel_gateway.services.clock import rfc3339
@@ -93,15 +94,25 @@ class _End:
 class AuditChain:
     """`write`, `digest` and `prune` in transactions of the caller's."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, secrets_key: str = "") -> None:
         self._directory = directory
+        self._secrets_key = secrets_key
         self._confirmed: Head | None = None
         self._statement = b""
 
     @cached_property
     def key(self) -> AuditKey:
         """Raises StartRefused."""
-        return AuditKey.in_directory(self._directory)
+        return AuditKey.in_directory(self._directory, self._secrets_key)
+
+    def require_key(self, connection: Connection) -> None:
+        """Raises StartRefused where others sign the chain with another key: each record would break it."""
+        found = audit_chain.find_statement(connection, HEAD)
+        if found is not None and verify_head(self.key.public, found) is None:
+            raise StartRefused(
+                "the audit log's chain is signed with another key than this gateway's: give it the file"
+                " state/audit.key of the service that began the chain"
+            )
 
     @property
     def last_number(self) -> int:

@@ -58,6 +58,9 @@ class Feed:
     def __init__(self, database: Database, sink: Sink) -> None:
         self._database = database
         self._sink = sink
+        lease = database.lease
+        # Each of several gateways has sinks of its own, which get the records of all.
+        self._key = sink.name if lease is None else f"{sink.name} of {lease.place.gateway_id}"
         self._position = NOT_KNOWN
         self._saved = (0, 0.0)
         self._recent: deque[Entry] = deque()
@@ -81,10 +84,10 @@ class Feed:
         last = await self._sink.open()
 
         def find(connection: Connection) -> int:
-            position = audit_chain.position(connection, self._sink.name)
+            position = audit_chain.position(connection, self._key)
             if position is None:
                 position = audit_chain.newest(connection)
-                audit_chain.put_position(connection, self._sink.name, position)
+                audit_chain.put_position(connection, self._key, position)
             if last is not None and last[0] > position and audit_chain.hash_at(connection, last[0]) == last[1]:
                 return last[0]
             return position
@@ -174,7 +177,7 @@ class Feed:
         position, (saved, at) = self._position, self._saved
         if position in {NOT_KNOWN, saved} or (only_later and time.monotonic() - at < SAVE_SECONDS):
             return
-        await self._database.run(lambda c: audit_chain.put_position(c, self._sink.name, position))
+        await self._database.run(lambda c: audit_chain.put_position(c, self._key, position))
         self._saved = (position, time.monotonic())
 
     def _forget(self) -> None:

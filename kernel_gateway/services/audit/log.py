@@ -74,7 +74,8 @@ class Audit:
         self._refusals = Buckets(REFUSALS_A_SECOND, MOST_REFUSALS_AT_ONCE, clock.now)
         self._wake = asyncio.Event()
         self._writing = asyncio.Lock()
-        self._chain = AuditChain(settings.state_path)
+        shared = settings.secrets_key if settings.gateway_address else ""
+        self._chain = AuditChain(settings.state_path, shared)
         self._feeds = [Feed(database, sink) for sink in _sinks(settings)]
 
     def call(self, call: ApiCall) -> bool:
@@ -189,6 +190,8 @@ class Audit:
     async def open(self) -> None:
         """Take up the key and the sinks; raises StartRefused when the key or the file cannot be used."""
         await asyncio.to_thread(lambda: self._chain.key)
+        if self._database.lease is not None:
+            await self._database.run(self._chain.require_key)
         for feed in self._feeds:
             await feed.open()
 

@@ -63,7 +63,7 @@ class AccessKeys:
         self._settings = settings
         self._clock = clock
         self._last_use = last_use
-        self._remembered = Remembered[tuple[Caller, str]]()
+        self._remembered = Remembered[tuple[Caller, str]](shared=database.lease is not None)
         self._sealing: Sealing | None = None
 
     async def open(self) -> None:

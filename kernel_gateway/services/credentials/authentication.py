@@ -33,8 +33,9 @@ class Identity:
     ) -> None:
         self._database = database
         self._now = now
-        self._remembered = Remembered[Caller]()
-        self._remembered_principals = Remembered[Principal]()
+        shared = database.lease is not None
+        self._remembered = Remembered[Caller](shared=shared)
+        self._remembered_principals = Remembered[Principal](shared=shared)
         self.last_use = last_use or LastUse(database)
 
     async def open(self, given_token: str, now: float) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO, Literal
 
 from kernel_gateway import metrics
@@ -15,10 +15,14 @@ Operation = Literal["put", "get", "list", "delete", "copy", "stat", "presign", "
 
 
 class CountedStore:
-    """Safe to use from several threads, as the store is. What a stream raises once it is open is not counted."""
+    """Safe to use from several threads, as the store is. What a stream raises once it is open is not counted.
 
-    def __init__(self, behind: ObjectStore) -> None:
+    `require` is called before anything is listed or changed; raises StoreError when that may not be.
+    """
+
+    def __init__(self, behind: ObjectStore, require: Callable[[], None] | None = None) -> None:
         self._behind = behind
+        self._require = require or (lambda: None)
 
     @property
     def description(self) -> str:
@@ -26,6 +30,7 @@ class CountedStore:
 
     def put(self, key: str, source: BinaryIO, size: int) -> Written:
         with _counted("put"):
+            self._require()
             written = self._behind.put(key, source, size)
         metrics.count_written(size)
         return written
@@ -45,14 +50,17 @@ class CountedStore:
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         with _counted("list"):
+            self._require()
             yield from self._behind.list(prefix)
 
     def delete(self, keys: Iterable[str]) -> None:
         with _counted("delete"):
+            self._require()
             self._behind.delete(keys)
 
     def copy(self, source: str, target: str, *, etag: str = "") -> Written:
         with _counted("copy"):
+            self._require()
             return self._behind.copy(source, target, etag=etag)
 
     def presign(self, key: str, seconds: int, filename: str) -> str | None:

@@ -40,8 +40,9 @@ ATTEMPTS = 2
 """Attempts in a row that may fail before a delivery waits for the next round."""
 IN_PART = "in-part"
 """Beside the files of a copy that lacks what could not be read: the store keeps what it has of that."""
-PART, WHOLE, OUT, GONE = ".part", ".whole", ".out", ".gone"
-"""Being made; made, in place of an older copy that may still be there; on the way to the store; being removed."""
+PART, WHOLE, OUT, GONE, ASIDE = ".part", ".whole", ".out", ".gone", ".aside"
+"""Being made; made, in place of an older copy that may still be there; on the way to the store; being removed; and what
+is left to the operator, since another gateway has had the workspace."""
 
 
 OnDelivered = Callable[[str, AsOf | None], Awaitable[None]]
@@ -84,7 +85,7 @@ class Spool:
         if not self._directory.is_dir():
             return []
         names = {each.stem if each.suffix == WHOLE else each.name for each in self._directory.iterdir()}
-        return sorted(name for name in names if not name.endswith((PART, OUT, GONE)))
+        return sorted(name for name in names if not name.endswith((PART, OUT, GONE, ASIDE)))
 
     async def take(self, info: SandboxInfo, workspace_id: str, as_of: AsOf | None = None) -> None:
         """Copy a live workspace into the spool, in place of an older copy; raises WorkspaceSyncError, OSError."""
@@ -131,6 +132,13 @@ class Spool:
             place = await asyncio.to_thread(self._whole, workspace_id)
             if place is not None:
                 await asyncio.to_thread(_remove, place)
+
+    def set_aside(self, workspace_id: str) -> None:
+        """Called at start: never deliver this copy, since another gateway has had the workspace meanwhile."""
+        place = self._whole(workspace_id)
+        if place is not None:
+            aside = place.rename(place.with_name(f"{place.name}-{uuid.uuid4().hex}{ASIDE}"))
+            log.error("workspace_set_aside", workspace=workspace_id, place=str(aside))
 
     async def deliver_all(self, in_use: Callable[[str], bool]) -> None:
         """Deliver what waits, but for workspaces that a live session holds.

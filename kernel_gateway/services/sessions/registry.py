@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kernel_gateway.errors import Conflict, NotFound, SessionTerminated
+from kernel_gateway.errors import Conflict, NotFound, SessionElsewhere, SessionTerminated
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.storage import sessions
@@ -48,18 +48,25 @@ class Registry:
         return live if live is not None and live.row.principal_id == principal.id else None
 
     async def require(self, principal: Principal, session_id: str) -> LiveSession:
-        """The principal's live session; raises NotFound, SessionTerminated."""
+        """The principal's live session; raises NotFound, SessionTerminated, SessionElsewhere."""
         live = self.find(principal, session_id)
         if live is not None and live.stored:
             live.require_live()
             return live
-        row = await self.row(principal, session_id)
+        row = await self.ended_row(principal, session_id)
         raise SessionTerminated(
             f"the session has ended: {row.ended_reason}",
             session_id=session_id,
             reason=row.ended_reason,
             detail=row.ended_detail,
         )
+
+    async def ended_row(self, principal: Principal, session_id: str) -> SessionRow:
+        """The same of a session that does not live here; raises SessionElsewhere while another gateway has it."""
+        row = await self.row(principal, session_id)
+        if row.status != "TERMINATED" and self._database.lease is not None:
+            raise SessionElsewhere("another gateway has this session: try again", session_id=session_id)
+        return row
 
     async def row(self, principal: Principal, session_id: str) -> SessionRow:
         """The principal's session as it is stored; raises NotFound."""

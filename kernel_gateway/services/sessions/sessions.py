@@ -228,7 +228,7 @@ class Sessions:
         """End a session, waiting for its last flush; ending an ended one answers with how it ended."""
         live = self._registry.find(principal, session_id)
         if live is None:
-            return describe_session(await self._registry.row(principal, session_id))
+            return describe_session(await self._registry.ended_row(principal, session_id))
         ending = self._lifecycle.end(live, "stopped", why)
         try:
             async with asyncio.timeout(self._settings.flush_deadline_seconds + END_SECONDS):

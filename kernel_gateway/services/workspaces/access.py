@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
+from sqlalchemy import Connection
+
 from kernel_gateway.errors import NotFound, WorkspaceInUse, translated
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.admission.readiness import Readiness
@@ -19,6 +21,7 @@ from kernel_gateway.services.mirroring.workspace_ledger import WorkspaceLedger
 from kernel_gateway.storage import sessions, workspace_usage
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.sessions import WorkspaceRow
+from kernel_gateway.storage.states import gateways
 from sandcell.models.workspaces import MOST_NAMED, DurableFile, Removed
 from workspace_sync import DurableWorkspace, FileInfo
 from workspace_sync import Removed as Gone
@@ -107,9 +110,14 @@ class WorkspaceAccess:
         return await self._database.run(lambda c: workspace_usage.is_deleted(c, workspace_id))
 
     async def _touch(self, workspace_id: str) -> None:
-        """In the database at once: from here on it is too young to expire."""
+        """In the database at once: from here on it is too young to expire. Raises SessionElsewhere."""
         now = self._clock.now()
-        await self._database.run(lambda c: workspace_usage.record(c, [(workspace_id, now, None, None)]))
+
+        def touch(connection: Connection) -> None:
+            gateways.require_home(connection, workspace_id)
+            workspace_usage.record(connection, [(workspace_id, now, None, None)])
+
+        await self._database.run(touch)
 
     def durable(self, workspace_id: str) -> DurableWorkspace:
         """The files of a workspace that has been found."""

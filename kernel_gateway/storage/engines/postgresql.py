@@ -4,7 +4,8 @@ Transactions are READ COMMITTED, several at once. What is decided by what was re
 its row is locked (`with_for_update`), a unique index refuses the second one, or `storage.locks.hold` keeps others out.
 psycopg is the driver: LGPL, used as it is and replaceable, and an extra of the distribution (`postgresql`).
 
-One service uses a database: `Claim` is its lock on it, which ends with the connection that has it.
+One service uses a database: `Claim` is its lock on it, which ends with the connection that has it. Several gateways
+share that lock, and each has a `Lease` besides.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool, QueuePool
 
 from kernel_gateway.errors import DatabaseUnavailable, GatewayError, NoSpace, StartRefused
+from kernel_gateway.storage.engines.lease import Lease
+from kernel_gateway.storage.states.gateways import OPTION, Place
 
 T = TypeVar("T")
 STATEMENT_SECONDS: Final = 30
@@ -68,10 +71,13 @@ _NOT_NOW = ("08", "25", "40", "53", "55", "57", "58")
 
 
 class Claim:
-    """That no other service uses the database. Called from any thread."""
+    """That no other service uses the database, or none but further gateways. Called from any thread."""
 
-    def __init__(self, url: URL) -> None:
+    def __init__(self, url: URL, place: Place | None = None) -> None:
         self._engine = _make(url, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+        self.lease: Lease | None = None
+        if place is not None:
+            self.lease = Lease(_make(url, poolclass=NullPool, isolation_level="AUTOCOMMIT"), place)
         self._guard = threading.Lock()
         self._connection: Connection | None = None
         self._looked = 0.0
@@ -83,18 +89,27 @@ class Claim:
             if time.monotonic() > give_up:
                 raise StartRefused(
                     "another service uses this database: stop it, or give this one a database of its own"
+                    if self.lease is None
+                    else "a service that is not one of several gateways uses this database: stop it first"
                 )
             time.sleep(0.2)
 
-    def require(self, *, now: bool = False) -> None:
-        """Look every few seconds, or now, whether it is still ours; raises DatabaseUnavailable, DBAPIError."""
+    def require(self, *, now: bool = False, opening: bool = False) -> None:
+        """Look every few seconds, or now, whether it is still ours; raises DatabaseUnavailable, DBAPIError.
+
+        While the database is `opening` there is no lease yet.
+        """
         if (now or time.monotonic() - self._looked > LOOK_SECONDS) and not self._holds():
             raise DatabaseUnavailable("another service has taken the database of this one")
+        if self.lease is not None and not opening:
+            self.lease.require()
 
     def release(self) -> None:
         with self._guard:
             self._drop()
         self._engine.dispose()
+        if self.lease is not None:
+            self.lease.release()
 
     def _holds(self) -> bool:
         with self._guard:
@@ -105,7 +120,8 @@ class Claim:
                     self._drop()
             if self._connection is None:
                 connection = self._engine.connect()
-                if not connection.execute(select(func.pg_try_advisory_lock(_CLAIM))).scalar():
+                lock = func.pg_try_advisory_lock if self.lease is None else func.pg_try_advisory_lock_shared
+                if not connection.execute(select(lock(_CLAIM))).scalar():
                     connection.close()
                     return False
                 self._connection = connection
@@ -120,7 +136,15 @@ class Claim:
 
 def make_engine(url: URL, connections: int, claim: Claim) -> Engine:
     """At most so many connections, each made when it is needed and only while the database is claimed."""
-    engine = _make(url, poolclass=QueuePool, pool_size=connections, max_overflow=0, pool_timeout=STATEMENT_SECONDS)
+    gateway = None if claim.lease is None else claim.lease.place.gateway_id
+    engine = _make(
+        url,
+        poolclass=QueuePool,
+        pool_size=connections,
+        max_overflow=0,
+        pool_timeout=STATEMENT_SECONDS,
+        execution_options={OPTION: gateway},
+    )
 
     @event.listens_for(engine, "after_cursor_execute")
     def note(connection: Connection, _cursor: Any, _statement: str, _values: Any, context: Any, _many: Any) -> None:
@@ -130,7 +154,7 @@ def make_engine(url: URL, connections: int, claim: Claim) -> Engine:
     @event.listens_for(engine, "connect")
     def look(connection: Any, _record: Any) -> None:
         try:  # a server that was restarted has forgotten all locks, and ended all connections
-            claim.require(now=True)
+            claim.require(now=True, opening=True)
         except BaseException:
             connection.close()
             raise
@@ -160,9 +184,10 @@ def _make(url: URL, **options: Any) -> Engine:
     @event.listens_for(engine, "connect")
     def set_up(connection: Any, _record: Any) -> None:
         connection.adapters.register_dumper(str, TextDumper)
+        before = connection.autocommit
         connection.autocommit = True
         connection.execute(_SET_UP)
-        connection.autocommit = False
+        connection.autocommit = before
 
     return engine
 
@@ -188,7 +213,7 @@ def carry_out(engine: Engine, claim: Claim, query: Callable[[Connection], T]) ->
         try:
             with engine.begin() as connection:
                 found = query(connection)
-                transaction = _name_written(connection)
+                transaction = _name_written(connection, claim.lease)
             return found
         except DBAPIError as error:
             lost = error.connection_invalidated
@@ -200,10 +225,12 @@ def carry_out(engine: Engine, claim: Claim, query: Callable[[Connection], T]) ->
     raise AssertionError("the last attempt returns or raises")
 
 
-def _name_written(connection: Connection) -> str:
+def _name_written(connection: Connection, lease: Lease | None) -> str:
     """What the server calls this transaction; empty for one that has written nothing."""
     if not connection.info.pop(_WROTE, False):
         return ""
+    if lease is not None:
+        return lease.fence(connection)
     driver: Any = connection.connection.driver_connection
     return str(driver.execute("SELECT pg_current_xact_id()::text").fetchone()[0])
 

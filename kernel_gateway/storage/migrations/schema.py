@@ -40,6 +40,11 @@ def bring_up_to_date(connection: Connection) -> None:
     migrate(connection, "head")
 
 
+def is_up_to_date(connection: Connection) -> bool:
+    """Whether the tables are those of this version; raises DatabaseTooNew."""
+    return _find_revision(connection) == REVISIONS[-1]
+
+
 def require_up_to_date(connection: Connection) -> None:
     """Raise StartRefused when the tables are not those of this version, DatabaseTooNew when they are a newer one's."""
     present = _find_revision(connection)

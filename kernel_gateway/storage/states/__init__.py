@@ -1,1 +1,1 @@
-"""Queries on what the store has of sessions as they were, which nobody sees among their files."""
+"""Queries on where sessions are: at which gateway, and what the store has of them as they were."""

@@ -6,7 +6,7 @@ between, nothing stays in the store that no row knows of.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -14,6 +14,7 @@ import msgspec
 from sqlalchemy import Connection, Row, and_, delete, func, insert, or_, select, update
 
 from kernel_gateway.storage.columns import micros, page, seconds, to_json
+from kernel_gateway.storage.states import gateways
 from kernel_gateway.storage.tables import checkpoints, sessions
 from sandcell.models.sessions import KeptVariable
 
@@ -95,13 +96,15 @@ def spend(connection: Connection, checkpoint_id: str) -> None:
     connection.execute(update(checkpoints).where(checkpoints.c.id == checkpoint_id).values(state="spent"))
 
 
-def spend_unfinished(connection: Connection, wanted: Collection[str]) -> None:
+def spend_unfinished(connection: Connection, wanted: Collection[str], session_ids: Sequence[str] | None = None) -> None:
     """Called at the start of a service: what an earlier process had begun, or was about to use, is of no use.
 
-    Those that are `wanted` by their ids are: what they are for has begun.
+    Those that are `wanted` by their ids are: what they are for has begun. With the sessions that are taken over from
+    another gateway, of these alone.
     """
     used_once = and_(checkpoints.c.kind == "passing", checkpoints.c.id.not_in(wanted))
     which = or_(checkpoints.c.state == "begun", used_once)
+    which &= gateways.among(connection, checkpoints.c.session_id, session_ids)
     connection.execute(update(checkpoints).where(which).values(state="spent"))
 
 

@@ -55,7 +55,7 @@ def test_a_database_of_the_first_version_is_brought_up_to_date(empty_database_ur
     with engine.begin() as connection:
         schema.migrate(connection, "0001")
         principals.add(connection, Principal("p", "me", admin=True), NOW)
-        sessions.add_workspace(connection, "s", "p", NOW)
+        connection.exec_driver_sql("INSERT INTO workspaces (id, principal_id, created) VALUES ('s', 'p', 1)")
         columns = (
             "id, principal_id, workspace_id, name, status, environment, generation, created, last_activity, expires"
         )

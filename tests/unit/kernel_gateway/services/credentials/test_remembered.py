@@ -69,3 +69,14 @@ def test_it_holds_so_many_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(kept._answers) == 1
 
     asyncio.run(check())
+
+
+def test_where_others_may_revoke_an_answer_counts_for_a_second() -> None:
+    async def check() -> None:
+        now = [0.0]
+        kept, asked = Remembered[str](shared=True, monotonic=lambda: now[0]), Asked()
+        for now[0], times in ((0.0, 1), (1.0, 1), (1.1, 2), (2.0, 2), (2.2, 3)):
+            assert await kept.ask("a", lambda: asked.answer("a")) == "A"
+            assert asked.times == times
+
+    asyncio.run(check())

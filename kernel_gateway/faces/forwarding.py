@@ -1,0 +1,255 @@
+"""Requests for what is at another gateway, passed on to it as they came: bodies, streams and sockets, both ways.
+
+What a request is for is read from its address and headers, before any face has it, and looked up in the database; the
+address of the gateway is what that has said of itself, never a client's word. The caller's own credentials go along, so
+the other gateway decides as if it had been asked itself. A request is passed on once: who gets one that is marked and
+does not have its session says so.
+
+The connection is given away with it: bytes go to and fro until the other gateway closes its side, which it does after
+one answer, or a client is gone. Deadlines of requests and answers are those of the gateway that answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import socket
+import ssl
+import uuid
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import structlog
+from tornado.httputil import HTTPHeaders, HTTPMessageDelegate, HTTPServerRequest, RequestStartLine, ResponseStartLine
+from tornado.iostream import IOStream, StreamClosedError
+from tornado.tcpclient import TCPClient
+
+from kernel_gateway.client_address import HEADER
+from kernel_gateway.errors import GatewayError, NotFound
+from kernel_gateway.faces.agentcore.operations import SESSION
+from kernel_gateway.faces.e2b.identifiers import SANDBOX_HEADER, parse_sandbox_id
+from kernel_gateway.faces.librechat.identifiers import parse_id
+
+if TYPE_CHECKING:
+    from kernel_gateway.services.gateways import Gateways
+    from kernel_gateway.storage.states.gateways import Home
+
+log = structlog.get_logger(__name__)
+MARK: Final = "Sandcell-Forwarded"
+"""Of a request that a gateway passes on: which one did."""
+PIECE_BYTES: Final = 64 * 1024
+MOST_LOOKUPS: Final = 64
+"""Requests at once whose place is being looked up, before it is known who asks."""
+CONNECT_SECONDS: Final = 2.0
+AGAIN_SECONDS: Final = 0.2
+"""Between two looks at where something is whose gateway did not answer."""
+STALL_SECONDS: Final = 60.0
+"""How long either side may leave what it was sent unread."""
+_ADDRESSES: Final = (
+    (re.compile(r"/v1/(?:admin/)?sessions/([^/]+)"), "session"),
+    (re.compile(r"/v1/workspaces/([^/]+)"), "workspace"),
+    (re.compile(r"/api/(?:kernels|sessions)/([^/]+)"), "session"),
+    (re.compile(r"(?:/v2)?/sandboxes/([^/]+)"), "sandbox"),
+    (re.compile(r"/librechat/v1/(?:files|sessions|download)/([^/]+)"), "storage"),
+    (re.compile(r"/v1(?:beta1)?/.*/sandboxEnvironments/([0-9]{1,19})(?![0-9])"), "agent engine"),
+)
+_BROKEN: Final = re.compile(r"[\r\n\0]")
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@dataclass(frozen=True)
+class Named:
+    """What a request is for: a session, a workspace, or a sandbox of Agent Engine, by its id."""
+
+    kind: str
+    name: str
+
+
+def find_named(path: str, query: str, headers: HTTPHeaders) -> Named | None:
+    """What a request is for, if it says so outside of its body."""
+    for pattern, kind in _ADDRESSES:
+        found = pattern.match(path)
+        if found is not None:
+            return _read(kind, unquote(found[1]).partition(":")[0])
+    if "/code-interpreters/" in path or SESSION in headers:
+        return _read("sandbox", headers.get(SESSION) or next(iter(parse_qs(query).get("sessionId", [])), ""))
+    return _read("sandbox", headers[SANDBOX_HEADER]) if SANDBOX_HEADER in headers else None
+
+
+def _read(kind: str, text: str) -> Named | None:
+    if not _NAME.fullmatch(text):
+        return None
+    try:
+        if kind == "sandbox":
+            return Named("session", parse_sandbox_id(text))
+        if kind == "storage":
+            return Named("workspace", parse_id(text))
+        return Named(kind, text if kind == "agent engine" else str(uuid.UUID(text)))
+    except (NotFound, ValueError):  # a face says so, to who may hear it
+        return None
+
+
+def make_head(request: HTTPServerRequest, gateway_id: str) -> bytes:
+    """The head of the same request for the other gateway, which is to answer it and close."""
+    headers = [
+        (name, value)
+        for name, value in request.headers.get_all()
+        if name.lower() not in {"connection", "keep-alive", "proxy-connection", HEADER.lower(), MARK.lower()}
+    ]
+    hops = [*request.headers.get_list(HEADER), request.remote_ip or ""]
+    headers += [
+        (HEADER, ", ".join(filter(None, hops))),
+        (MARK, gateway_id),
+        ("Connection", "Upgrade" if "Upgrade" in request.headers else "close"),
+    ]
+    lines = [f"{request.method} {request.uri} {request.version}", *(f"{name}: {value}" for name, value in headers)]
+    return "\r\n".join([*lines, "", ""]).encode("latin-1", "replace")
+
+
+class Forwards:
+    """All that one gateway passes on; without other gateways nothing."""
+
+    def __init__(self, gateways: Gateways) -> None:
+        self._gateways = gateways
+        self._client = TCPClient()
+        self._lookups = asyncio.Semaphore(MOST_LOOKUPS)
+        self._tls: ssl.SSLContext | None = None
+        self._open: dict[str, set[IOStream]] = {}
+        gateways.on_change(self._end_dead)
+
+    def wrap(self, request: HTTPServerRequest, here: HTTPMessageDelegate | None) -> HTTPMessageDelegate | None:
+        """What is to read this request: the face that it is for, or first what finds out where that is."""
+        if here is None or self._gateways.lease is None or MARK in request.headers:
+            return here
+        if any(_BROKEN.search(value) for _, value in request.headers.get_all()):  # a token out of an address
+            return here
+        named = find_named(request.path, request.query, request.headers)
+        if named is None or (named.kind == "session" and self._gateways.lives_here(named.name)):
+            return here
+        return _Undecided(self, request, named, here)
+
+    async def find(self, named: Named) -> Home | None:
+        async with self._lookups:
+            return await self._gateways.find(named.kind, named.name)
+
+    async def connect(self, named: Named) -> tuple[Home, IOStream] | None:
+        """A connection to where it is; None once it is here, or at none, or cannot be had: then a face says so.
+
+        While its gateway does not answer it may be taken over: nothing was sent yet, so the request waits for that.
+        """
+        lease = self._gateways.lease
+        patience = 0.0 if lease is None else 2 * lease.place.lease_seconds + CONNECT_SECONDS
+        give_up = asyncio.get_running_loop().time() + patience
+        while True:
+            try:
+                home = await self.find(named)
+                return None if home is None else (home, await self._dial(home.address))
+            except (GatewayError, OSError, StreamClosedError, TimeoutError) as error:
+                if asyncio.get_running_loop().time() > give_up:
+                    log.warning("gateway_not_reached", of=named.kind, name=named.name, error=str(error))
+                    return None
+            await asyncio.sleep(AGAIN_SECONDS)
+
+    async def _dial(self, address: str) -> IOStream:
+        parts = urlsplit(address)
+        if parts.scheme == "https" and self._tls is None:
+            self._tls = ssl.create_default_context()
+        async with asyncio.timeout(CONNECT_SECONDS):
+            stream = await self._client.connect(
+                parts.hostname or "", parts.port or 0, ssl_options=self._tls if parts.scheme == "https" else None
+            )
+        stream.set_nodelay(True)
+        # A host that is gone without a word is noticed within half a minute, whatever its lease says.
+        for option, value in ((socket.TCP_KEEPIDLE, 10), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3)):
+            stream.socket.setsockopt(socket.IPPROTO_TCP, option, value)
+        stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        return stream
+
+    async def pass_on(self, home: Home, client: IOStream, peer: IOStream, head: bytes) -> None:
+        """To and fro until one side is over."""
+        others = self._open.setdefault(home.gateway_id, set())
+        others.add(peer)
+        try:
+            await _write(peer, head)
+            asking = asyncio.create_task(_pump(client, peer))
+            answering = asyncio.create_task(_pump(peer, client))
+            # What is still being sent when the answer is over is thrown away by who answered, for as long as it likes.
+            await asyncio.wait([asking, answering], return_when=asyncio.FIRST_COMPLETED)
+            for each in (asking, answering):
+                each.cancel()
+            await asyncio.gather(asking, answering, return_exceptions=True)
+        except (OSError, StreamClosedError, TimeoutError):
+            pass  # the client sees that the connection is over
+        finally:
+            others.discard(peer)
+            peer.close()
+            client.close()
+
+    def make_head(self, request: HTTPServerRequest) -> bytes:
+        lease = self._gateways.lease
+        return make_head(request, "" if lease is None else lease.place.gateway_id)
+
+    def _end_dead(self, alive: frozenset[str]) -> None:
+        """A gateway whose lease is over answers nothing any more, also where its connections still stand."""
+        for gateway_id in [each for each in self._open if each not in alive]:
+            for stream in list(self._open.pop(gateway_id)):
+                stream.close()
+
+
+class _Undecided(HTTPMessageDelegate):
+    """A request until it is known where its answer comes from: a face, or elsewhere, with its connection."""
+
+    def __init__(self, forwards: Forwards, request: HTTPServerRequest, named: Named, here: HTTPMessageDelegate) -> None:
+        self._forwards = forwards
+        self._request = request
+        self._named = named
+        self._here = here
+        self._decided = False
+
+    def headers_received(
+        self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
+    ) -> Awaitable[None]:
+        """Called by tornado, which reads no body until it has been awaited."""
+        return self._decide(start_line, headers)
+
+    async def _decide(self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders) -> None:
+        connection: Any = self._request.connection
+        found = await self._forwards.connect(self._named)
+        if found is None:
+            self._decided = True
+            answer = self._here.headers_received(start_line, headers)
+            if answer is not None:
+                await answer
+            return
+        home, peer = found
+        if connection.stream is None or connection.stream.closed():
+            peer.close()
+            return
+        head = self._forwards.make_head(self._request)
+        await self._forwards.pass_on(home, connection.detach(), peer, head)
+
+    def data_received(self, chunk: bytes) -> Awaitable[None] | None:
+        return self._here.data_received(chunk) if self._decided else None
+
+    def finish(self) -> None:
+        if self._decided:
+            self._here.finish()
+
+    def on_connection_close(self) -> None:
+        if self._decided:
+            self._here.on_connection_close()
+
+
+async def _pump(source: IOStream, target: IOStream) -> None:
+    """Until one of them is closed."""
+    with contextlib.suppress(StreamClosedError, TimeoutError):
+        while True:
+            await _write(target, await source.read_bytes(PIECE_BYTES, partial=True))
+
+
+async def _write(target: IOStream, data: bytes) -> None:
+    async with asyncio.timeout(STALL_SECONDS):
+        await target.write(data)

@@ -1,0 +1,158 @@
+"""This service as one of several gateways of a database: that it lives, and what happens at the others.
+
+Each has the sessions of the workspaces that are at it, and renews its lease. Who finds that the lease of another has
+run out takes over what is live there. One that was taken over from lets go of everything: its process ends at once,
+and the launcher starts another, which removes what the sandboxes have left. Without several gateways nothing runs here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from kernel_gateway.errors import GatewayError
+from kernel_gateway.services.admission.open_calls import OpenCalls
+from kernel_gateway.services.adoption import Adoption
+from kernel_gateway.services.sessions.lifecycle import Lifecycle
+from kernel_gateway.services.sessions.registry import Registry
+from kernel_gateway.settings import Settings
+from kernel_gateway.storage.database import Database
+from kernel_gateway.storage.engines.lease import Lease
+from kernel_gateway.storage.states import gateways
+from kernel_gateway.storage.states.gateways import Home
+
+log = structlog.get_logger(__name__)
+RENEWALS = 6
+"""Renewals, and looks at the others, in the time of one lease; three may fail before nothing is begun any more."""
+LONGEST_PAUSE_SECONDS = 1.0
+RETURN_SECONDS = 60.0
+"""How long a gateway that ended in order and keeps its sessions may be away until others take them over."""
+
+
+class Gateways:
+    """`renew` from the opening of the database on, `watch` once sessions are served, `leave` at the end."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        database: Database,
+        open_calls: OpenCalls,
+        registry: Registry,
+        lifecycle: Lifecycle,
+        adoption: Adoption,
+        finish_undo: Callable[[Sequence[str]], None],
+        let_go: Callable[[], None] = lambda: os._exit(1),
+    ) -> None:
+        self._settings = settings
+        self._database = database
+        self._open_calls = open_calls
+        self._registry = registry
+        self._lifecycle = lifecycle
+        self._adoption = adoption
+        self._finish_undo = finish_undo
+        self._let_go = let_go
+        self._pause = min(settings.gateway_lease_seconds / RENEWALS, LONGEST_PAUSE_SECONDS)
+        self._taking = asyncio.Lock()
+        self._arriving: frozenset[str] = frozenset()
+        self._on_change: list[Callable[[frozenset[str]], None]] = []
+
+    @property
+    def lease(self) -> Lease | None:
+        """None for a service that has its database alone."""
+        return self._database.lease
+
+    def lives_here(self, session_id: str) -> bool:
+        """Whether nobody need be asked where this session is."""
+        return session_id in self._registry and session_id not in self._arriving
+
+    async def find(self, kind: str, name: str) -> Home | None:
+        """The other gateway that something is at; None when it is here, at none, or at one that is gone for good.
+
+        What is being taken over is here when that is done.
+        """
+        home = await self._database.run(lambda c: gateways.find_home(c, kind, name))
+        lease = self.lease
+        if home is None or lease is None or not (home.alive or home.live):
+            return None
+        if home.gateway_id == lease.place.gateway_id:
+            async with self._taking:
+                return None
+        return home
+
+    def on_change(self, heard: Callable[[frozenset[str]], None]) -> None:
+        """Have it told which gateways live, as often as that is looked at."""
+        self._on_change.append(heard)
+
+    async def renew(self) -> None:
+        """Again and again, whatever else happens; ends the process once another gateway has taken over."""
+        lease = self.lease
+        while lease is not None:
+            try:
+                await asyncio.to_thread(lease.renew)
+            except Exception as error:
+                log.warning("gateway_lease_not_renewed", error=str(error))
+            if lease.lost:
+                log.error("gateway_taken_over", gateway=lease.place.gateway_id)
+                self._let_go()
+                return
+            await asyncio.sleep(self._pause)
+
+    async def watch(self) -> None:
+        """Look at what the others do, again and again; a look that fails is logged, and the next one comes."""
+        while self.lease is not None:
+            await asyncio.sleep(self._pause)
+            try:
+                await self._look()
+            except Exception as error:
+                log.warning("gateways_not_looked_at", error=str(error) or repr(error))
+
+    async def leave(self) -> None:
+        """The service has ended in order: what it has kept waits a while for it, the rest is free for all."""
+        lease = self.lease
+        if lease is None or lease.lost or not lease.begun:
+            return
+        seconds = RETURN_SECONDS if self._settings.keep_sessions_on_shutdown else 0.0
+        with contextlib.suppress(GatewayError):
+            await self._database.run(lambda c: gateways.leave(c, seconds))
+
+    async def _look(self) -> None:
+        async with self._taking:
+            self._arriving = frozenset(await self._database.run(gateways.take_over))
+            if self._arriving:
+                await self._take_up(list(self._arriving))
+            self._arriving = frozenset()
+        alive = await self._database.run(gateways.list_alive)
+        for heard in self._on_change:
+            heard(frozenset(alive))
+        await self._end_void()
+
+    async def _take_up(self, session_ids: list[str]) -> None:
+        """They are this gateway's from now on. One that is not served here would be served nowhere: then start anew."""
+        log.warning("sessions_taken_over", sessions=len(session_ids))
+        try:
+            await self._adoption.take_over(session_ids)
+            self._finish_undo(session_ids)
+        except Exception as error:
+            log.error("sessions_not_taken_up", exc_info=error)
+            self._let_go()
+            raise
+
+    async def _end_void(self) -> None:
+        """What was revoked or disabled at another gateway ends here, too."""
+        credentials, principals = self._open_calls.list_credentials()
+        principals |= {live.row.principal_id for live in self._registry if live.ending is None}
+        if not credentials and not principals:
+            return
+        revoked, disabled = await self._database.run(lambda c: gateways.list_void(c, credentials, principals))
+        for each in revoked:
+            self._open_calls.end_credential(each)
+        for each in disabled:
+            self._open_calls.end_principal(each)
+        for live in self._registry:
+            if live.row.principal_id in disabled and live.ending is None:
+                self._lifecycle.end(live, "disabled", "its owner was disabled")

@@ -1,0 +1,230 @@
+"""Two gateways on one host over one PostgreSQL and one store: each answers for both, and takes over from the other."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from tests.doubles.nginx import nginx
+from tests.doubles.server_process import free_port
+from tests.integration.kernel_gateway.faces.jupyter.wire import text_of, wire
+from tests.integration.kernel_gateway.server.eventually import eventually
+from tests.integration.kernel_gateway.server.rest import LiveSession, Rest
+from tests.postgresql_server import PostgresqlServer
+from tests.running_service import RunningService
+
+MakeService = Callable[..., RunningService]
+SECRETS_KEY = "5" * 64
+SLOW = "import time\nprint('begun', flush=True)\ntime.sleep(3)\nprint('ended')"
+
+
+class Gateways:
+    """Starts gateways of one database and one store."""
+
+    def __init__(self, make_service: MakeService, url: str, store: Path, **settings: Any) -> None:
+        self._make = make_service
+        self._settings = {"database": url, "store": f"file://{store}", "secrets_key": SECRETS_KEY, **settings}
+
+    def start(self, **settings: Any) -> RunningService:
+        port = free_port()
+        address = f"http://127.0.0.1:{port}"
+        return self._make(port=port, gateway_address=address, **{**self._settings, **settings})
+
+
+@pytest.fixture(scope="module")
+def gateways(
+    make_service: MakeService, postgresql: PostgresqlServer, tmp_path_factory: pytest.TempPathFactory
+) -> Gateways:
+    url = postgresql.create_database(migrated=False)
+    return Gateways(make_service, url, tmp_path_factory.mktemp("shared") / "store", gateway_lease_seconds=4)
+
+
+@pytest.fixture(scope="module")
+def both(gateways: Gateways) -> tuple[RunningService, RunningService]:
+    with ThreadPoolExecutor(2) as threads:  # at once: one of them makes the tables
+        first, second = threads.map(lambda _: gateways.start(), range(2))
+    return first, second
+
+
+@pytest.fixture
+def one(both: tuple[RunningService, RunningService]) -> Iterator[Rest]:
+    with Rest(both[0]) as rest:
+        yield rest
+
+
+@pytest.fixture
+def other(both: tuple[RunningService, RunningService]) -> Iterator[Rest]:
+    with Rest(both[1]) as rest:
+        yield rest
+
+
+@contextlib.contextmanager
+def proxied(services: Sequence[RunningService], directory: Path) -> Iterator[Rest]:
+    """All of them, in turn, behind one address."""
+    with nginx([urlsplit(each.url).port or 0 for each in services], directory) as url:
+        front = SimpleNamespace(url=url, token=services[0].token)
+        with Rest(cast("RunningService", front)) as rest:
+            yield rest
+
+
+def seen_from(rest: Rest, session: LiveSession) -> LiveSession:
+    return LiveSession(rest, rest.get(session.path))
+
+
+def test_a_session_is_used_through_either(one: Rest, other: Rest) -> None:
+    with one.session(name="shared") as session:
+        session.run("x = 41")
+        there = seen_from(other, session)
+        assert there.run("print(x + 1)")["stdout"] == "42\n"
+        assert session.show()["generation"] == 1
+        assert session.id in {each["id"] for each in other.get("/v1/sessions?status=READY")["items"]}
+        uploaded = other.http.put(f"{session.path}/files/a.bin", content=b"\0" * 3_000_000)
+        assert uploaded.is_success, uploaded.text
+        assert session.run("import os; print(os.path.getsize('a.bin'))")["stdout"] == "3000000\n"
+        assert len(other.http.get(f"{session.path}/files/a.bin").content) == 3_000_000
+    assert other.get(session.path)["status"] == "TERMINATED"
+    assert other.get(f"{session.path}/notebook")["cells"]
+
+
+def test_a_key_runs_once_whoever_is_asked(one: Rest, other: Rest) -> None:
+    key, body = {"Idempotency-Key": str(uuid.uuid4())}, {"code": "n = globals().get('n', 0) + 1; print(n)"}
+    with one.session() as session, ThreadPoolExecutor(4) as threads:
+        path = f"{session.path}/executions"
+        asked = [threads.submit(rest.http.post, path, json=body, headers=key) for rest in (one, other) * 2]
+        answers = [each.result().json() for each in asked]
+        assert {each["id"] for each in answers} == {answers[0]["id"]}
+        assert session.run("print(n)")["stdout"] == "1\n"
+
+
+def test_events_are_followed_and_taken_up_through_either(one: Rest, other: Rest) -> None:
+    with one.session() as session:
+        runs = session.submit(SLOW)
+        events = f"{session.path}/executions/{runs['id']}/events"
+        last, heard = "", ""
+        with other.http.stream("GET", events) as answer:
+            for line in answer.iter_lines():
+                last = line.removeprefix("id: ") if line.startswith("id: ") else last
+                heard += line
+                if "begun" in line:
+                    break
+        assert "ended" not in heard
+        rest = other.http.get(events, headers={"Last-Event-ID": last}).text
+        assert "begun" not in rest
+        assert '"text":"ended' in rest.replace(" ", "")
+
+
+def test_a_workspace_is_changed_where_it_is(one: Rest, other: Rest) -> None:
+    with one.session() as session:
+        session.run("open('kept', 'w').write('here')")
+    assert other.http.put(f"/v1/workspaces/{session.workspace_id}/files/b", content=b"bb").is_success
+    assert one.http.get(f"/v1/workspaces/{session.workspace_id}/files/b").content == b"bb"
+    refused = other.http.post("/v1/sessions", json={"workspace_id": session.workspace_id})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "session_elsewhere")
+    with one.session(workspace_id=session.workspace_id) as again:
+        assert again.run("print(open('kept').read(), open('b').read())")["stdout"] == "here bb\n"
+
+
+def test_what_is_revoked_at_one_counts_at_no_other(one: Rest, other: Rest) -> None:
+    made = one.post("/v1/tokens", principal="visitor", name="revoked soon")
+    headers = {"Authorization": f"Bearer {made['token']}"}
+    assert other.http.get("/v1/sessions", headers=headers).is_success
+    assert one.http.delete(f"/v1/tokens/{made['id']}").is_success
+    eventually(lambda: other.http.get("/v1/sessions", headers=headers).status_code == 401)
+
+
+def test_nobody_is_let_in_for_being_passed_on(one: Rest, other: Rest) -> None:
+    with one.session() as session:
+        for headers in ({"Authorization": "Bearer nonsense"}, {"Authorization": ""}):
+            assert other.http.get(session.path, headers=headers).status_code == 401
+        marked = other.http.post(f"{session.path}/interrupt", headers={"Sandcell-Forwarded": "by me"})
+        assert (marked.status_code, marked.json()["error"]["code"]) == (503, "session_elsewhere")
+
+
+def test_a_service_that_is_alone_does_not_start_beside_gateways(
+    both: tuple[RunningService, RunningService], make_service: MakeService, gateways: Gateways
+) -> None:
+    with pytest.raises(AssertionError, match="another service uses this database"):
+        make_service(database=gateways._settings["database"])
+
+
+def test_a_plain_proxy_in_front_of_all(
+    both: tuple[RunningService, RunningService], one: Rest, other: Rest, tmp_path: Path
+) -> None:
+    with proxied(both, tmp_path) as rest, one.session() as mine, other.session() as others:
+        for session in (seen_from(rest, mine), seen_from(rest, others)) * 2:  # so that each is asked of either
+            assert session.run("n = globals().get('n', 0) + 1; print(n)")["status"] == "ok"
+            content = b"\xff" * 2_000_000
+            assert rest.http.put(f"{session.path}/files/a.bin", content=content).is_success
+            assert rest.http.get(f"{session.path}/files/a.bin").content == content
+            with wire(str(rest.http.base_url).rstrip("/"), session.id, both[0].token) as socket:
+                assert text_of(socket.finished(socket.execute("print('over', 'a', 'socket')"))) == "over a socket\n"
+            runs = session.submit("print('first'); print('last')")
+            events = f"{session.path}/executions/{runs['id']}/events"
+            whole = rest.http.get(events).text
+            assert rest.http.get(events, headers={"Last-Event-ID": "1"}).text in whole
+        assert [each.run("print(n)")["stdout"] for each in (mine, others)] == ["2\n", "2\n"]
+
+
+def test_one_that_hangs_is_taken_over_from_and_lets_go(gateways: Gateways, other: Rest, tmp_path: Path) -> None:
+    third = gateways.start()
+    with Rest(third) as rest:
+        session = rest.session(name="hung")
+        session.run("x = 1")
+    hung = third.service_pid
+    os.kill(hung, signal.SIGSTOP)
+    try:
+        # It takes connections and says nothing: they are cut when its lease is over.
+        eventually(lambda: _answers(other, f"{session.path}/variables"))
+        there = seen_from(other, session)
+        assert there.run("print('x' in globals())")["stdout"] == "False\n"
+    finally:
+        os.kill(hung, signal.SIGCONT)
+    eventually(lambda: third.find_service_pid() not in {None, hung})
+    eventually(lambda: "gateway_taken_over" in "".join(third.output))
+    with Rest(third) as rest:
+        eventually(lambda: _answers(rest, "/readyz"))
+        assert seen_from(rest, session).run("print('x' in globals())")["stdout"] == "False\n"
+        there.stop()
+    third.stop()
+
+
+def _answers(rest: Rest, path: str) -> bool:
+    with contextlib.suppress(httpx.TransportError):
+        return rest.http.get(path).is_success
+    return False
+
+
+def test_sessions_of_a_gateway_that_is_killed_go_on_at_the_other(
+    gateways: Gateways, both: tuple[RunningService, RunningService], tmp_path: Path
+) -> None:
+    third = gateways.start()
+    with Rest(third) as rest:
+        session = rest.session(name="survivor")
+        session.run("open('kept', 'w').write('durable')", sync="before_return")
+        session.run("x = 1")
+        runs = session.submit("import time; time.sleep(600)")
+        eventually(lambda: rest.get(f"{session.path}/executions/{runs['id']}")["status"] == "running")
+        waits = session.submit("print(open('kept').read(), 'x' in globals())")
+    third.kill()
+    with proxied((*both, third), tmp_path) as rest:
+        there = seen_from(rest, session)  # waits for the lease to run out
+        assert there.outcome(waits["id"])["stdout"] == "durable False\n"
+        ended = there.outcome(runs["id"])
+        assert (ended["status"], ended["death"]["cause"]) == ("died", "sandbox")
+        assert there.show()["generation"] == 2
+        third.start()
+        for _ in range(3):
+            assert there.run("print(open('kept').read())")["stdout"] == "durable\n"
+        there.stop()
+    third.stop()

@@ -1,0 +1,97 @@
+"""What a request is for by its address and headers, and what is made of its head for the gateway that has it."""
+
+from __future__ import annotations
+
+import uuid
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from tornado.httputil import HTTPHeaders, HTTPServerRequest
+
+from kernel_gateway.faces.forwarding import Named, find_named, make_head
+from kernel_gateway.faces.librechat.identifiers import format_id
+
+ID = str(uuid.UUID(int=0x1234567890ABCDEF1234567890ABCDEF, version=4))
+SHORT = ID.replace("-", "")
+SESSION, WORKSPACE = Named("session", ID), Named("workspace", ID)
+AGENTCORE = {"x-amzn-code-interpreter-session-id": SHORT}
+
+
+@pytest.mark.parametrize(
+    ("address", "headers", "named"),
+    [
+        (f"/v1/sessions/{ID}", {}, SESSION),
+        (f"/v1/sessions/{ID}/files/a/b%2Fc", {}, SESSION),
+        (f"/v1/admin/sessions/{ID}", {}, SESSION),
+        (f"/v1/workspaces/{ID}/files/a", {}, WORKSPACE),
+        (f"/api/kernels/{ID}/channels?session_id=x", {}, SESSION),
+        (f"/api/sessions/{ID}", {}, SESSION),
+        (f"/v2/sandboxes/{SHORT}/connect", {}, SESSION),
+        (f"/sandboxes/{SHORT}-client", {}, SESSION),
+        ("/process.Process/List", {"E2b-Sandbox-Id": SHORT}, SESSION),
+        ("/code-interpreters/python/tools/invoke", AGENTCORE, SESSION),
+        ("/a/prefix/code-interpreters/python/tools/invoke", AGENTCORE, SESSION),
+        (f"/code-interpreters/python/sessions/get?sessionId={SHORT}", {}, SESSION),
+        (f"/librechat/v1/download/{format_id(ID)}/file", {}, WORKSPACE),
+        (
+            "/v1beta1/projects/p/locations/l/reasoningEngines/1/sandboxEnvironments/123:execute",
+            {},
+            Named("agent engine", "123"),
+        ),
+        (
+            "/v1/projects/p/locations/l/reasoningEngines/1/sandboxEnvironments/123/:execute",
+            {},
+            Named("agent engine", "123"),
+        ),
+        ("/v1/sessions", {}, None),
+        ("/v1/sessions/not-an-id", {}, None),
+        (f"/v1/environments/{ID}", {}, None),
+        ("/code-interpreters/python/sessions/start", {}, None),
+        ("/process.Process/List", {"E2b-Sandbox-Id": "../../etc"}, None),
+        (f"/v1/projects/p/sandboxEnvironments/{'1' * 20}", {}, None),
+    ],
+)
+def test_what_a_request_is_for(address: str, headers: dict[str, str], named: Named | None) -> None:
+    path, _, query = address.partition("?")
+    assert find_named(path, query, HTTPHeaders(headers)) == named
+
+
+def head(*headers: tuple[str, str], method: str = "POST") -> list[str]:
+    found = HTTPHeaders()
+    for name, value in headers:
+        found.add(name, value)
+    request: Any = SimpleNamespace(
+        method=method, uri="/v1/x?y=%20", version="HTTP/1.1", headers=found, remote_ip="198.51.100.7"
+    )
+    made = make_head(cast("HTTPServerRequest", request), "me").decode("latin-1")
+    assert made.endswith("\r\n\r\n")
+    return made.removesuffix("\r\n\r\n").split("\r\n")
+
+
+def test_a_request_is_passed_on_as_it_came_and_is_answered_once() -> None:
+    lines = head(
+        ("Host", "sandcell.example"),
+        ("Authorization", "Bearer caf\xe9"),
+        ("Connection", "keep-alive"),
+        ("Keep-Alive", "timeout=5"),
+        ("Cookie", "a=1"),
+        ("Content-Length", "3"),
+    )
+    assert lines[0] == "POST /v1/x?y=%20 HTTP/1.1"
+    assert {"Host: sandcell.example", "Authorization: Bearer caf\xe9", "Cookie: a=1", "Content-Length: 3"} <= {*lines}
+    assert [each for each in lines if each.lower().startswith(("connection", "keep-alive"))] == ["Connection: close"]
+    assert "Sandcell-Forwarded: me" in lines
+
+
+def test_nobody_says_for_whom_or_by_whom_a_request_was_passed_on_but_those_who_did() -> None:
+    lines = head(("X-Forwarded-For", "203.0.113.9"), ("X-Forwarded-For", "10.0.0.1"), ("Sandcell-Forwarded", "you"))
+    assert [each for each in lines if "orwarded" in each] == [
+        "X-Forwarded-For: 203.0.113.9, 10.0.0.1, 198.51.100.7",
+        "Sandcell-Forwarded: me",
+    ]
+
+
+def test_a_socket_stays_one() -> None:
+    lines = head(("Connection", "Upgrade"), ("Upgrade", "websocket"), method="GET")
+    assert {"Connection: Upgrade", "Upgrade: websocket"} <= {*lines}
