@@ -110,7 +110,10 @@ class Pools:
         It is neither waited for nor held where there is none. Raises LimitReached.
         """
         pool = self._find(environment, has_files=has_files)
-        share = await self._claims.take(owner) if pool is not None and pool.ready else None
+        share = None
+        if pool is not None and pool.ready:
+            with metrics.time_phase("place"):
+                share = await self._claims.take(owner)
         try:
             spare = self.reserve(environment, has_files=has_files)
             if spare is None and share is not None:

@@ -163,12 +163,18 @@ class Notebooks:
         reading, durable = await self._open(session_id), self._mirrors.durable(session_id)
         manifest = await self._manifest(session_id, reading.head)
         with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES, dir=str(self._settings.state_path)) as file:
+
+            def put() -> None:
+                durable.put_stream_beside(NOTEBOOK, cast("BinaryIO", file), reading.size)
+                durable.put_beside(MANIFEST, manifest)
+
             async for chunk in reading.chunks:
-                await asyncio.to_thread(file.write, chunk)
+                if reading.size <= IN_MEMORY_BYTES:  # a thread is for the disk
+                    file.write(chunk)
+                else:
+                    await asyncio.to_thread(file.write, chunk)
             file.seek(0)
-            put = partial(durable.put_stream_beside, NOTEBOOK, cast("BinaryIO", file), reading.size)
             await self._mirrors.run(put)
-        await self._mirrors.run(partial(durable.put_beside, MANIFEST, manifest))
         return reading.size
 
     async def close(self, session_id: str, *, wait: bool) -> None:
@@ -209,12 +215,17 @@ class Notebooks:
 
     async def _open(self, session_id: str) -> Reading:
         head = await self._settle_record(session_id)
-        environment, name = await self._find_environment_and_name(session_id)
+
+        def read(connection: Connection) -> tuple[str, str, int, tuple[str, str] | None]:
+            shown = count_shown_bytes(connection, session_id, head)
+            only = cells.find_only_runtime(connection, session_id)
+            return *_find_environment_and_name(connection, session_id), shown, only
+
+        environment, name, shown, only = await self._database.run(read)
         last = head.hash or chain.genesis(session_id, environment)
-        kernel = await self._find_kernel(session_id, environment)
+        kernel = await self._find_kernel(environment, only)
         ending = transcript.ending(session_id, environment, cells=head.cells, head=last, name=name, kernel=kernel)
         between = len(transcript.BETWEEN) * max(head.cells - 1, 0)
-        shown = await self._database.run(lambda c: count_shown_bytes(c, session_id, head))
         size = len(transcript.HEAD) + shown + between + len(ending)
         return Reading(size, self._chunks(session_id, head, ending), head)
 
@@ -237,31 +248,35 @@ class Notebooks:
         yield ending if head.cells else lead + ending
 
     async def _manifest(self, session_id: str, head: Head) -> bytes:
-        environment, _ = await self._find_environment_and_name(session_id)
-        found = await self._database.run(lambda c: cells.links(c, session_id))
+        (environment, _), found = await self._database.run(
+            lambda c: (_find_environment_and_name(c, session_id), cells.links(c, session_id))
+        )
         links = [chain.Link(*each) for each in found[: head.cells]]
         return msgspec.json.encode(chain.manifest(session_id, environment, links)) + b"\n"
 
-    async def _find_kernel(self, session_id: str, environment: str) -> NotebookKernel | None:
-        """The kernel of the image that ran everything in the session; None, which means Python's, where none did."""
-        found = await self._database.run(lambda c: cells.find_only_runtime(c, session_id))
-        if found is None or found[1] in BUILT_IN:
+    async def _find_kernel(self, environment: str, only: tuple[str, str] | None) -> NotebookKernel | None:
+        """The kernel of the image that ran everything in the session; None, which means Python's, where none did.
+
+        `only` are the language and the runtime of all that ran.
+        """
+        if only is None or only[1] in BUILT_IN:
             return None
-        language, runtime = found
+        language, runtime = only
         for each in await self._kernelspecs.of_session(environment, ""):
             if each.name == runtime:
                 return NotebookKernel(runtime, each.title, each.language_name or each.language)
         return NotebookKernel(runtime, runtime, language)  # the image has gone, or has it no more
-
-    async def _find_environment_and_name(self, session_id: str) -> tuple[str, str]:
-        row = await self._database.run(lambda c: sessions.find(c, session_id))
-        return (row.environment, row.name) if row else ("", "")
 
 
 def worth_saving(saved_bytes: int, total_bytes: int, waited_seconds: float) -> bool:
     """Whether a notebook has grown enough since it was saved, or waited long enough for its size. Pure."""
     grown = total_bytes >= saved_bytes * (1 + GROWTH)
     return grown or waited_seconds * SAVED_BYTES_PER_SECOND >= total_bytes
+
+
+def _find_environment_and_name(connection: Connection, session_id: str) -> tuple[str, str]:
+    row = sessions.find(connection, session_id)
+    return (row.environment, row.name) if row else ("", "")
 
 
 def _page(session_id: str, place: Head, count: int, connection: Connection) -> tuple[list[bytes], list[int], Head]:

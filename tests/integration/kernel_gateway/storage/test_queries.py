@@ -247,7 +247,7 @@ def workspaces_and_audit() -> Iterator[Step]:
     every = AuditFilter("p", "ann", None, "api", "Start", "not_found", allowed=False, since=NOW, until=NOW + 1)
     yield step(audit.list_of, every, 9, None)
     yield from (step(each) for each in (audit_chain.newest, audit_chain.has_links, audit_chain.furthest))
-    yield step(audit_chain.everything)
+    yield step(audit_chain.read_slice, None, 9)
     yield step(audit_chain.oldest, 9)
     yield step(audit_chain.first_time_after, 0, until=1 << 62)
     yield step(audit_chain.after, 0, 9)
