@@ -507,8 +507,9 @@ class SessionSandbox:
     async def bring_files(self) -> None:
         """Have the copy of the workspace, where there is one, up to date."""
         if self._copy is not None:
-            with contextlib.suppress(KernelsError, OSError):  # what comes next says so
-                await self._copy.pull()
+            with contextlib.suppress(KernelsError, OSError, TimeoutError):  # what comes next says so
+                async with asyncio.timeout(self._settings.flush_deadline_seconds):
+                    await self._copy.pull()
 
     async def _finish_copy(self) -> str:
         """The files of a sandbox that ends, while it still has them; why they are not here, else an empty text."""

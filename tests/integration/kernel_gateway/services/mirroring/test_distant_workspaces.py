@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from tests.doubles.distant_runtime import DistantRuntime
 from tests.integration.kernel_gateway.services.conftest import Gateway, House
 from workspace_sync import DurableWorkspace
 
+GUARD_SECONDS = 120.0
 WRITE = "import os; os.makedirs('d/e'); open('d/e/f', 'w').write('deep'); open('g', 'w').write('one')"
 
 
@@ -57,6 +59,31 @@ def test_what_code_has_closed_to_itself_stays_in_the_store_and_is_told(house: Ho
             await gateway.run(session, "[os.chmod(n, 0o755) for n in ('d', 'g', 'names')]; os.remove('d/e/f')")
             await gateway.run(session, "pass", sync="before_return")
             assert stored(gateway, session) == {"g": b"two", "h": b"new", "names/i": b"x"}
+
+    asyncio.run(test())
+
+
+def test_who_writes_a_file_does_not_wait_for_a_guest_that_lists_none(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = asyncio.Event()
+
+    async def hang(*_arguments: object, **_how: object) -> None:
+        asked.set()
+        await asyncio.Event().wait()
+
+    async def content() -> AsyncIterator[bytes]:
+        yield b"written"
+
+    async def test() -> None:
+        async with house.gateway(flush_deadline_seconds=0.5) as gateway:
+            session = await gateway.start()
+            await gateway.run(session, "pass")
+            monkeypatch.setattr(GuestClient, "list_tree", hang)
+            async with asyncio.timeout(GUARD_SECONDS):
+                await gateway.services.files.write(gateway.me, session.id, "f", content())
+            assert asked.is_set()
+            assert await gateway.text(session, "open('f').read()") == "'written'"
 
     asyncio.run(test())
 
