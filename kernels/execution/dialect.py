@@ -25,6 +25,10 @@ class Dialect:
         """Whether an error is what an interrupt leaves."""
         return error.name == "KeyboardInterrupt"
 
+    def says_done(self, reply: dict[str, Any]) -> bool:
+        """Whether a run that was interrupted and shows no error ended by itself, or took the interrupt for its own."""
+        return reply.get("status") in ("ok", "error", "aborted")
+
     def describe_error(self, error: UserError) -> UserError:
         """The error of a run that was interrupted, in words that say so."""
         return error

@@ -434,7 +434,7 @@ class _Run:
 
     def _status(self, error: UserError | None) -> str:
         if error is None:
-            well = self._reply is not None and self._reply.get("status") in ("ok", "error", "aborted")
+            well = self._reply is not None and self._dialect.says_done(self._reply)
             return "ok" if well or not self._was_interrupted() else "interrupted"
         if self._dialect.says_interrupted(error) and self._was_interrupted():
             return "interrupted"

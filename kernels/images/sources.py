@@ -25,6 +25,8 @@ from kernels.oci.image_layers import Parts
 
 _REFERENCE: Final = re.compile(r"[A-Za-z0-9\[][A-Za-z0-9._/:@\[\]-]{0,400}")
 _TRANSPORTS: Final = ("oci-archive", "docker-archive", "oci", "dir")
+_FILE_ENDINGS: Final = (".tar", ".tar.gz", ".tgz")
+"""What ends so is meant as a file, and no engine is asked for it."""
 _STEP_SECONDS: Final = 1800
 _QUESTION_SECONDS: Final = 60
 _ISOLATION: Final = "chroot"
@@ -63,6 +65,8 @@ def open_source(source: str, progress: Progress, *, variables: Mapping[str, str]
         else:
             path, reference = Path(source), ""
             if not path.exists():
+                if source.endswith(_FILE_ENDINGS):
+                    raise EnvironmentBuildFailed(f"there is no file {source}")
                 path = place / "image.tar"
                 _save(source, path, progress, variables)
         yield Source(stack.enter_context(open_archive(path)), reference)

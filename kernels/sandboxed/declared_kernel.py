@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from kernels.errors import Death, KernelsError
 from kernels.execution.dialect import Dialect
@@ -55,7 +56,13 @@ class DeclaredKernel(SecondKernel):
 
 
 class AnyDialect(Dialect):
-    """Of kernels that say of an interrupt what they like: an error of code that was interrupted is taken for that."""
+    """Of kernels that say of an interrupt what they like: what ended after one is taken for interrupted.
+
+    IRkernel shows an error of its own, bash's replies `abort`, those on MetaKernel (Octave's) `ok`.
+    """
 
     def says_interrupted(self, error: UserError) -> bool:
         return True
+
+    def says_done(self, reply: dict[str, Any]) -> bool:
+        return False

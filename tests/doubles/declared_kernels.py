@@ -37,7 +37,8 @@ class Shout(Kernel):
             try:
                 time.sleep(600)
             except KeyboardInterrupt:
-                return self.fail("Stopped", "somebody was in a hurry")
+                if rest != "quietly":
+                    return self.fail("Stopped", "somebody was in a hurry")
         elif word == "fail":
             return self.fail("Hoarse", rest)
         else:

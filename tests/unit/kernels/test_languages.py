@@ -65,8 +65,9 @@ def test_kernels_that_an_image_declares_are_runtimes_of_their_languages() -> Non
         runtime_of("r", "deno", OTHERS)
 
 
-def test_an_error_of_code_that_was_interrupted_is_taken_for_the_interrupt() -> None:
+def test_however_code_ends_that_was_interrupted_it_is_taken_for_the_interrupt() -> None:
     assert AnyDialect().says_interrupted(UserError("ERROR", "", []))
+    assert not AnyDialect().says_done({"status": "ok"}), "as kernels on MetaKernel say"
 
 
 def closing(reply: dict[str, Any], *, interrupted: bool = False, code: str = "1 +") -> list[str | None]:

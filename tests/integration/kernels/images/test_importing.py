@@ -439,6 +439,7 @@ def test_a_root_file_system_becomes_an_image(take: Callable[..., Environment], t
     for source, reason in (
         (f"dir:{root}/usr/bin/python3", "is no directory"),
         ("oci-archive:/none.tar", "no file /none"),
+        ("none.tar", r"no file none\.tar$"),
     ):
         with pytest.raises(EnvironmentBuildFailed, match=reason):
             take(Path(source))

@@ -111,6 +111,9 @@ def test_interrupts_and_deadlines_stop_its_code_and_keep_its_state(
     session.rest.post(f"{session.path}/executions/{running['id']}/interrupt")
     assert session.outcome(running["id"])["status"] == "interrupted"
     if runtime == "shout":
+        quiet = session.submit("wait quietly", **how)
+        session.rest.post(f"{session.path}/executions/{quiet['id']}/interrupt")
+        assert session.outcome(quiet["id"])["status"] == "interrupted", "although its kernel says that all is well"
         assert said(session, "count", **how) == before
     else:
         assert session.run("kept", **how)["outputs"][0]["data"]["text/plain"] == "7"
