@@ -1,9 +1,9 @@
 """Which cases of a large matrix a run takes: `--sample=SEED` draws some of them, without it all of them run.
 
-A test that runs once for each of several real parts (each OCI runtime, each store) runs with one of them, for each
-combination of its other parameters: `AXES` names the fixtures. The tests of a module that have the same parts draw the
-same one, so that what they share is set up once. Other tests whose cases cost much carry the mark `sample(n)`: n of the
-test's cases.
+A test that runs once for each of several real parts (each OCI runtime, each store, each way to a guest) runs with one
+of them, for each combination of its other parameters: `AXES` names the fixtures. The tests of a module that have the
+same parts draw the same one, so that what they share is set up once. Other tests whose cases cost much carry the mark
+`sample(n)`: n of the test's cases.
 
 `make test` draws by the commit, so that a commit always runs the same cases and each commit runs others; `make
 test-long` runs every case of every matrix.
@@ -17,7 +17,7 @@ from collections.abc import Hashable, Iterable
 
 import pytest
 
-AXES = frozenset({"runtime_name", "runtime", "store", "proxy_of_each", "server"})
+AXES = frozenset({"runtime_name", "runtime", "store", "proxy_of_each", "server", "on_guest"})
 """Parameters whose values are real parts that must all do the same."""
 
 

@@ -17,6 +17,7 @@ MEASURE = (
 )
 
 
+@pytest.mark.sample(1)  # each way prints sixty megabytes
 @pytest.mark.parametrize("way", WAYS)
 def test_memory_does_not_follow_what_is_printed(way: str) -> None:
     root = Path(__file__).parents[4]
