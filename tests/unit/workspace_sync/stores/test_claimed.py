@@ -363,23 +363,28 @@ def renew(store: ClaimedStore) -> str:
 
 
 @pytest.mark.parametrize("first", ["a", "b"])
-@pytest.mark.parametrize("expired", [False, True])
+@pytest.mark.parametrize("before", ["nobody", "a killed one", "the first"])
 def test_of_two_that_claim_a_bucket_at_once_one_has_it(
-    host: Host, monkeypatch: pytest.MonkeyPatch, first: str, expired: bool
+    host: Host, monkeypatch: pytest.MonkeyPatch, first: str, before: str
 ) -> None:
-    """The second comes in all of its steps between two steps of the first: at the beginning, in between, at the end."""
+    """The second comes in all of its steps between two steps of the first: at the beginning, in between, at the end.
+
+    Who had it `before` has said nothing for long; the first, if it did, had hung.
+    """
     monkeypatch.setattr(claimed.time, "sleep", lambda _: None)
     used = UsedStores(host.directory / "used")
     for step in itertools.count(1):
         shutil.rmtree(host.root, ignore_errors=True)
         used.file.unlink(missing_ok=True)
-        if expired:
-            ClaimedStore(Bucket(str(host.root)), "c", "killed", used).renew()
-            host.pass_time(LEASE_SECONDS + 1)
         buckets = [Bucket(str(host.root)) for _ in range(2)]
         names = [first, "b" if first == "a" else "a"]
         stores = [ClaimedStore(*each, used) for each in zip(buckets, names, names, strict=True)]
         said: list[str] = []
+        if before != "nobody":
+            killed = ClaimedStore(Bucket(str(host.root)), "c", "killed", used)
+            (killed if before == "a killed one" else stores[0]).renew()
+            host.pass_time(LEASE_SECONDS + 1)
+            buckets[0].asked = 0
 
         def come_between(asked: int, step: int = step, store: ClaimedStore = stores[1], said: list[str] = said) -> None:
             if asked == step:

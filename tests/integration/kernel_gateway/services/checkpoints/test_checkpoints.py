@@ -66,6 +66,12 @@ def test_a_fork_begins_from_the_nearest_one_and_runs_the_cells_since(client: Cli
         earlier = client.fork_session(session.id, cell=first.execution.id)
         assert about(earlier).checkpoint is None, "it comes after that cell"
         client.stop_session(earlier.id)
+        last = session.run("count").execution
+        session.restart()
+        session.create_checkpoint()
+        later = client.fork_session(session.id, cell=last.id)
+        assert about(later).checkpoint == kept.id, "the other one is of a blank kernel"
+        client.stop_session(later.id)
 
 
 def test_a_lost_name_that_a_cell_needs_is_said_before_anything_is_ready(client: Client) -> None:
