@@ -41,7 +41,7 @@ PAUSE_SECONDS = 0.1
 """Between two looks: each claim changes something, and a look costs as much as a tenth of a claim."""
 REST_SECONDS = 0.5
 """A pool is filled once nothing was taken, or handed over, for so long: sessions that come together go first."""
-LONGEST_REST_SECONDS = 3.0
+LONGEST_REST_SECONDS = 10.0
 """One that has none left is filled after so long all the same."""
 START_SECONDS = 600.0
 """One start: it has only the processor time that sessions leave, so it may take long on a busy host."""

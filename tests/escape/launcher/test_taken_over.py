@@ -322,6 +322,12 @@ def test_there_are_only_so_many_sandboxes(launcher: Launcher) -> None:
         assert launcher.ask(launcher.creation())["type"] == "Made"
     refused(launcher.ask(launcher.creation()), "LauncherRefused", "as many as there may be")
     assert len(launcher.sandboxes()) == MOST_SANDBOXES
+    for _ in range(2):  # places of those that are gone are free again, each once
+        assert launcher.ask({"type": "Destroy", "sandbox_id": launcher.sandboxes()[0]})["type"] == "Nothing"
+        assert launcher.ask({"type": "Destroy", "sandbox_id": str(uuid.uuid4())})["type"] == "Nothing"
+        assert launcher.ask(launcher.creation())["type"] == "Made"
+        refused(launcher.ask(launcher.creation()), "LauncherRefused", "as many as there may be")
+    assert len(launcher.sandboxes()) == MOST_SANDBOXES
 
 
 def test_there_are_only_so_many_sandboxes_also_when_all_are_asked_for_at_once(launcher: Launcher) -> None:
