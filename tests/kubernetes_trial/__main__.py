@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -22,6 +23,7 @@ from tests.running_service import RunningService
 SESSIONS = 10
 NODES = 3
 GUARD_SECONDS = 240.0
+RUN = Path("/run/sandcell-trial")
 BEGAN = time.monotonic()
 
 
@@ -154,7 +156,7 @@ def main() -> int:
             "kubernetes_config": cluster.config,
             "requests_per_second": 10_000,
             "invocations_per_second": 1_000,
-            "run_dir": "/run/sandcell-trial",
+            "run_dir": RUN,
         }
         with cluster.entered():
             service = RunningService(data, settings)
@@ -167,7 +169,9 @@ def main() -> int:
                 service.stop()
     finally:
         cluster.stop()
-        for each in (place, data, Path("/run/sandcell-trial")):
+        for each in RUN.glob("*/views"):  # the launcher's, which stays with a host
+            subprocess.run(["umount", "--lazy", each], check=False, timeout=60)
+        for each in (place, data, RUN):
             shutil.rmtree(each, ignore_errors=True)
     for finding in trial.findings:
         print(f"found: {finding}")
