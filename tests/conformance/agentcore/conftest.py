@@ -59,9 +59,16 @@ def watch(verdicts: Verdicts) -> Iterator[Callable[[RunningService], WatchingPro
 
 @pytest.fixture(scope="session")
 def agentcore_service(make_shared_service: Callable[..., RunningService]) -> RunningService:
-    """A service with the administrator's access key; its keep-alives come sooner than any client here gives up."""
+    """A service with the administrator's access key; its keep-alives come sooner than any client here gives up.
+
+    On the image `data` too, which has 10 GB otherwise, a workspace is soon full.
+    """
     return make_shared_service(
-        access_key_id=KEY, secret_access_key=SECRET, invocations_per_second=1000, agentcore_keep_alive_seconds=0.5
+        access_key_id=KEY,
+        secret_access_key=SECRET,
+        invocations_per_second=1000,
+        agentcore_keep_alive_seconds=0.5,
+        storage_mb_max=512,
     )
 
 

@@ -5,126 +5,24 @@ Their base is a Debian that mmdebstrap makes here, so that no public registry is
 
 from __future__ import annotations
 
-import asyncio
-import base64
 import os
-import re
 import shutil
 import socket
 import subprocess
 import time
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import httpx
-import png
 import pytest
 
-from kernels.environment import Environment
 from kernels.errors import EnvironmentBuildFailed
 from kernels.images import contents, importing, sources
 from kernels.images.importing import Import
-from kernels.images.kernelspecs import read_kernelspecs
-from kernels.kernelspec import Kernelspec
-from kernels.oci import image_archives
-from kernels.runtimes import open_runtime
-from kernels.sandbox import RuntimeSettings, SandboxSpec
-from kernels.sandboxed.kernel_events import ignore_events
-from kernels.sandboxed.kernel_limits import KernelLimits
-from kernels.sandboxed.sandboxed_kernel import open_kernel
-from sandcell.attaching import lab_config
-from tests.browser.chromium import chromium
-from tests.conformance.jupyter import client_environments
-from tests.conformance.jupyter.lab import answers, run_when_idle, running_lab, until
-from tests.conftest import MakeService
-from tests.integration.kernel_gateway.faces.jupyter.wire import reply_of, text_of, wire
-from tests.running_service import RunningService
+from kernels.sandbox import RuntimeSettings
+from tests.integration.kernels.images.dockerfiles import bootstrap, build, run
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
-
-EXAMPLES = Path(__file__).parents[4] / "examples" / "images"
-PATHS = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*")
-
-
-def bootstrap(suite: str, root: Path, *packages: str) -> None:
-    """A minimal Debian."""
-    options = [f"--dpkgopt=path-exclude={pattern}" for pattern in PATHS]
-    options += [f"--include={','.join(packages)}"] if packages else []
-    options.append('--aptopt=Acquire::Check-Valid-Until "false"')  # of a mirror that stands still; signatures count
-    command = ["mmdebstrap", "--variant=minbase", *options, suite, str(root)]
-    # Its mounts and processes end with it, however it ends.
-    apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    subprocess.run([*apart, *command], check=True, capture_output=True, timeout=1800)
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An OCI archive of a minimal Debian."""
-    place = tmp_path_factory.mktemp("base")
-    bootstrap("bookworm", place / "root")
-    image_archives.pack_root(place / "root", place / "debian.tar", "debian", lambda _line: None)
-    return place / "debian.tar"
-
-
-@pytest.fixture(scope="module")
-def variables() -> Iterator[dict[str, str]]:
-    """The tools' environment. What buildah keeps of the base goes at the end."""
-    found = {**os.environ}
-    before = _list_images(found)
-    yield found
-    for image in _list_images(found) - before:
-        subprocess.run(["buildah", "rmi", "--force", image], check=True, capture_output=True, env=found, timeout=300)
-
-
-def _list_images(variables: dict[str, str]) -> set[str]:
-    done = subprocess.run(
-        ["buildah", "images", "--quiet", "--no-trunc"], check=True, capture_output=True, text=True, env=variables
-    )
-    return set(done.stdout.split())
-
-
-@pytest.fixture
-def settings(tmp_path: Path, short_directory: Path) -> RuntimeSettings:
-    return RuntimeSettings("runc", tmp_path / "trials", short_directory)
-
-
-def run(environment: Environment, settings: RuntimeSettings, code: str, kernel: Kernelspec | None = None) -> str:
-    """What code prints in a sandbox of the environment, in Python or in a kernel that its image declares."""
-
-    async def work() -> str:
-        runtime, sandbox_id = open_runtime(settings), str(uuid.uuid4())
-        try:
-            info = await runtime.create(SandboxSpec(sandbox_id, environment))
-            live = await open_kernel(runtime, info, KernelLimits(start_seconds=600), ignore_events)
-            name = "python" if kernel is None else kernel.name
-            try:
-                outcome = await live.execute(
-                    code, timeout_seconds=120, emit=lambda _event: None, runtime=name, declared=kernel
-                )
-            finally:
-                await live.aclose()
-        finally:
-            await runtime.destroy(sandbox_id)
-            await runtime.aclose()
-        assert outcome.status == "ok", outcome
-        return outcome.stdout
-
-    return asyncio.run(work())
-
-
-def build(name: str, base: Path, variables: dict[str, str], settings: RuntimeSettings, tmp_path: Path) -> Environment:
-    place = tmp_path / name
-    shutil.copytree(EXAMPLES / name, place)
-    dockerfile = place / "Dockerfile"
-    text, count = re.subn(r"(?m)^FROM .*$", f"FROM oci-archive:{base}", dockerfile.read_text())
-    assert count == 1
-    dockerfile.write_text(text)
-    with sources.build_source(place, print, variables=variables) as source:
-        wanted = Import(name, variables=variables, sandboxes=settings)
-        return importing.import_image(source.parts, wanted, tmp_path / "environments", print)
 
 
 def test_a_slim_python_gets_a_kernel_and_keeps_what_it_has(
@@ -194,113 +92,6 @@ def test_a_python_that_no_debian_has_runs(version: str, settings: RuntimeSetting
     (tmp_path / "root/etc/ld.so.conf.d/python.conf").write_text("/opt/python/lib\n")
     subprocess.run(["ldconfig", "-r", str(tmp_path / "root")], check=True, timeout=300)
     assert say_version(tmp_path, settings, f"/opt/python/bin/python{version}") == [version, "done"]
-
-
-@pytest.fixture(scope="module")
-def analysis(
-    base: Path, variables: dict[str, str], tmp_path_factory: pytest.TempPathFactory, short_directory: Path
-) -> Environment:
-    """The image with R, in a directory of environments that a service may read."""
-    place = tmp_path_factory.mktemp("analysis")
-    place.chmod(0o755)
-    return build("debian-r", base, variables, RuntimeSettings("runc", place / "trials", short_directory), place)
-
-
-def test_an_image_with_r_runs_it(analysis: Environment, settings: RuntimeSettings) -> None:
-    assert run(
-        analysis, settings, "import numpy; print(int(numpy.arange(4).sum()))\n!Rscript -e 'cat(mean(c(1, 2, 6)))'"
-    ) == ("6\n3")
-    (r,) = read_kernelspecs(analysis.root, analysis.python)
-    assert (r.name, r.language, r.language_name) == ("ir", "r", "R")
-    assert run(analysis, settings, "x <- c(1, 2, 6)\ncat(mean(x))\ninvisible(x)", r) == "3"
-
-
-@pytest.fixture(scope="module")
-def with_r(analysis: Environment, make_service: MakeService) -> RunningService:
-    return make_service(environments_dir=Path(analysis.root).parents[2], invocations_per_second=1000)
-
-
-def shown(result: Any) -> list[str]:
-    """What an execution displayed, as text."""
-    assert result.status == "ok", result
-    return [each["data"]["text/plain"] for each in result.outputs if "data" in each]
-
-
-def test_r_is_a_language_of_sessions(with_r: RunningService) -> None:
-    with with_r.client() as client, client.session("debian-r") as session:
-        assert shown(session.run("x <- c(1, 2, 6); mean(x)", language="r")) == ["[1] 3"]
-        plotted = session.run("plot(x)", language="r", timeout_seconds=300)
-        (plot,) = [each["data"]["image/png"] for each in plotted.outputs if "image/png" in each.get("data", {})]
-        assert len(set(png.Reader(bytes=base64.b64decode(plot)).read_flat()[2])) > 1
-        failed = session.run("stop('broken')", language="r")
-        assert (failed.status, failed.error is not None and "broken" in failed.error.value) == ("error", True)
-        assert session.run("while (TRUE) {}", language="r", timeout_seconds=1).status == "timeout"
-        running = session.submit("cat('begun'); Sys.sleep(600)", language="r")
-        for event in session.events(running.id):
-            if event.event == "stream":
-                session.interrupt()
-        assert client.get_execution(session.id, running.id).status == "interrupted"
-        assert shown(session.run("x", language="r")) == ["[1] 1 2 6"]
-        assert shown(session.run("6 * 7")) == ["42"]
-        session.restart()
-        assert shown(session.run("exists('x')", language="r")) == ["[1] FALSE"]
-
-
-def test_r_is_replayed_by_r(with_r: RunningService) -> None:
-    with with_r.client() as client, client.session("debian-r") as session:
-        session.run("y <- 1:10; sum(y)", language="r")
-        session.run("print(sum(range(11)))")
-        session.run("cat(y[3], file = 'third'); readLines('third', warn = FALSE)", language="r")
-        replay = client.replay(session.notebook(), environment="debian-r")
-    assert (replay.same, replay.counts) == (True, {"same": 3}), replay
-
-
-def test_jupyter_clients_attach_to_r(with_r: RunningService) -> None:
-    headers = {"Authorization": f"token {with_r.token}"}
-    with httpx.Client(base_url=with_r.url, headers=headers, timeout=300, trust_env=False) as http:
-        spec = http.get("/api/kernelspecs").json()["kernelspecs"]["debian-r.ir"]["spec"]
-        assert (spec["language"], spec["display_name"]) == ("R", "R (sandcell: debian-r)")
-        kernel = http.post("/api/kernels", json={"name": "debian-r.ir"}).json()
-        with wire(with_r.url, kernel["id"], with_r.token) as client:
-            info = client.finished(client.send("shell", "kernel_info_request", {}))
-            assert reply_of(info)["content"]["language_info"]["name"] == "R"
-            assert text_of(client.run("z <- 41; cat(z + 1)")) == "42"
-            completed = client.finished(client.send("shell", "complete_request", {"code": "media", "cursor_pos": 5}))
-            assert "median" in reply_of(completed)["content"]["matches"]
-            ask = client.execute("cat(toupper(readline('name? ')))", allow_stdin=True)
-            client.until(lambda each: each["header"]["msg_type"] == "input_request")
-            client.send("stdin", "input_reply", {"value": "Ada", "status": "ok"})
-            assert "ADA" in text_of(client.finished(ask))
-        assert http.delete(f"/api/kernels/{kernel['id']}").status_code == 204
-
-
-def test_a_person_plots_with_r_in_jupyterlab(with_r: RunningService, environments_dir: Path, tmp_path: Path) -> None:
-    """The picture of the page stays in the data directory, to be looked at."""
-    picture = environments_dir.parent / "jupyterlab-r.png"
-    configuration = lab_config.write(tmp_path / "configuration", with_r.url, with_r.token).parent
-    program = client_environments.installed("jupyterlab", environments_dir.parent)
-    kernelspec = {"name": "debian-r.ir", "display_name": "R", "language": "R"}
-    cell = "x <- seq(-pi, pi, length.out = 200)\nplot(x, sin(x), type = 'l', main = R.version$language)\ncat(sum(1:10))"
-
-    async def look() -> list[str]:
-        with running_lab(program, configuration, tmp_path, cell, kernelspec=kernelspec) as lab:
-            await until(lambda: answers(lab("api/status")))
-            async with chromium(tmp_path / "browser") as page:
-                await page.visit(lab("lab/tree/look.ipynb"))
-                said = await run_when_idle(page, picture)
-                assert await page.evaluate("document.querySelector('.jp-Toolbar-kernelName').innerText.trim()") == (
-                    "R (sandcell: debian-r)"
-                )
-                return said
-
-    said = asyncio.run(look())
-    assert "55" in "".join(said)
-    assert picture.stat().st_size > 10_000
-    with with_r.client() as client:
-        live = [each for each in client.list_sessions().items if each.status == "READY"]
-        (session,) = [each for each in live if each.labels.get("jupyter_kernel") == "ir"]
-        assert [each.language for each in client.list_executions(session.id).items] == ["r"]
-        client.stop_session(session.id)
 
 
 def test_an_image_without_python_is_refused_and_leaves_nothing(
