@@ -188,6 +188,7 @@ def make_one_of_each(http: httpx.Client) -> tuple[dict[str, str], str, str]:
     engines = "/v1beta1/projects/some/locations/where/reasoningEngines"
     engine = post(engines, {})["response"]["name"].rpartition("/")[2]
     sandbox = post(f"{engines}/{engine}/sandboxEnvironments", {})["response"]["name"].rpartition("/")[2]
+    snapshot = post(f"{engines}/{engine}/sandboxEnvironments/{sandbox}:snapshot", {})["response"]["name"]
     template = post(f"{engines}/{engine}/sandboxEnvironmentTemplates", {})["response"]["name"].rpartition("/")[2]
     begun = next(door for door in DOORS if door.message == "initialize")
     opened = http.request(begun.method, begun.path, content=begun.body, headers={"Content-Type": "application/json"})
@@ -195,6 +196,7 @@ def make_one_of_each(http: httpx.Client) -> tuple[dict[str, str], str, str]:
     arn = f"arn:aws:bedrock-agentcore:eu-central-1:000000000000:code-interpreter-custom/{environment['id']}"
     ids = {
         "session_id": session["id"],
+        "snapshot_id": http.get("/snapshots").json()[0]["snapshotID"],
         "shown_session_id": session["id"].replace("-", ""),
         "execution_id": execution["id"],
         "task_id": task["id"],
@@ -220,7 +222,7 @@ def make_one_of_each(http: httpx.Client) -> tuple[dict[str, str], str, str]:
         "engine": engine,
         "sandbox": sandbox,
         "template": template,
-        "snapshot": "1",
+        "snapshot": snapshot.rpartition("/")[2],
         "operation": "create",
         "mcp_session": opened.headers["Mcp-Session-Id"],
     }
@@ -322,7 +324,6 @@ NOT_MADE = (
     "/channels",
     "/lease",
     "{file}",
-    "Snapshots",
     "/v1/workspaces/{workspace_id}/uploads/",
     "notifications/",
 )
