@@ -229,16 +229,21 @@ async def find_sessions(
         raise InvalidRequest("order is asc or desc")
     limit = _read_limit(call.query.get("limit", ""))
     found: list[Session] = []
-    cursor: str | None = call.query.get("nextToken") or None
+    token = cursor = call.query.get("nextToken") or None
     for _ in range(MOST_LOOKED_THROUGH):
+        full = len(found) >= limit  # then it is only looked whether another one fits
         page = await call.services.sessions.list(
-            call.principal, limit - len(found), cursor, status, newest_first=order == "desc"
+            call.principal, MOST_LISTED if full else limit - len(found), cursor, status, newest_first=order == "desc"
         )
-        found += filter(fits, page.items)
-        cursor = page.next_cursor
-        if cursor is None or len(found) >= limit:
+        fitting, cursor = list(filter(fits, page.items)), page.next_cursor
+        if full and fitting:
             break
-    return found, {} if cursor is None else {"X-Next-Token": cursor}
+        found += fitting
+        if cursor is None or not full:
+            token = cursor
+        if cursor is None:
+            break
+    return found, {} if token is None else {"X-Next-Token": token}
 
 
 def _read_filter(call: Call) -> Callable[[Session], bool]:

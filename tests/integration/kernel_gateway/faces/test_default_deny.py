@@ -196,7 +196,6 @@ def make_one_of_each(http: httpx.Client) -> tuple[dict[str, str], str, str]:
     arn = f"arn:aws:bedrock-agentcore:eu-central-1:000000000000:code-interpreter-custom/{environment['id']}"
     ids = {
         "session_id": session["id"],
-        "snapshot_id": http.get("/snapshots").json()[0]["snapshotID"],
         "shown_session_id": session["id"].replace("-", ""),
         "execution_id": execution["id"],
         "task_id": task["id"],
@@ -230,8 +229,12 @@ def make_one_of_each(http: httpx.Client) -> tuple[dict[str, str], str, str]:
 
 
 def add_to_sandbox(http: httpx.Client, token: str, ids: dict[str, str]) -> str:
-    """Make a context and a watcher in the session; returns the token of another sandbox of the same owner."""
+    """Make a context and a watcher in the session; returns the token of another sandbox of the same owner.
+
+    A snapshot of one is there.
+    """
     headers = {"X-Api-Key": token, SANDBOX_HEADER: ids["shown_session_id"]}
+    ids["snapshot_id"] = http.get("/snapshots", headers=headers).json()[0]["snapshotID"]
     ids["context_id"] = http.post("/contexts", json={}, headers=headers).json()["id"]
     watched = {"path": "/workspace"}
     watcher = http.post("/filesystem.Filesystem/CreateWatcher", json=watched, headers=headers).json()

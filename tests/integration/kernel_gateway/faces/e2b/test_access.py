@@ -172,6 +172,7 @@ def test_lists_have_pages_and_filters(service: RunningService, owner: Owner) -> 
     second = owner.http.get("/v2/sandboxes", params=more, headers=key)
     found = [each["sandboxID"] for answer in (first, second) for each in answer.json()]
     assert found == [each["sandboxID"] for each in reversed(made)]
+    assert "X-Next-Token" not in second.headers
     first = owner.http.get("/v2/sandboxes", params={"order": "asc", "metadata": "run%3D1"}, headers=key)
     assert [each["sandboxID"] for each in first.json()] == [each["sandboxID"] for each in made]
     assert owner.http.get("/v2/sandboxes", params={"metadata": "run%3D2"}, headers=key).json() == []
