@@ -263,7 +263,7 @@ class SessionCopies:
             last_activity=now,
             expires=now + wanted.kept_seconds,
             timeout_seconds=wanted.lifetime_seconds,
-            idle_timeout_seconds=wanted.lifetime_seconds,
+            idle_timeout_seconds=self._settings.session_timeout_max_seconds,  # idleness ends none
             labels=live.row.labels if wanted.labels is None else dict(wanted.labels),
             executions=live.executions,
             record=StoredRecord(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from datetime import datetime
 from typing import Any
 
 import httpx
@@ -40,7 +41,10 @@ def test_sandboxes_begin_as_a_snapshot_is(owner: Owner, stranger: Owner) -> None
         assert begun.run("told")[-3]["text"] == "first"
         begun.run(f"told = {value}")
     assert begun.run(READ)[0]["text"] == "changed 15 more first\n"
-    assert owner.control("GET", f"/sandboxes/{begun.id}").json()["metadata"] == {"of": "it"}
+    assert owner.control("POST", f"/sandboxes/{begun.id}/timeout", json={"timeout": 5000}).status_code == 204
+    shown = owner.control("GET", f"/sandboxes/{begun.id}").json()
+    lives = datetime.fromisoformat(shown["endAt"]) - datetime.fromisoformat(shown["startedAt"])
+    assert (shown["metadata"], lives.total_seconds() > 4000) == ({"of": "it"}, True)  # idleness does not end it before
     assert owner.run(READ)[0]["text"] == "second 15 None second\n"
     assert snapshots(owner) == snapshots(owner, name="tried") == snapshots(owner, sandboxID=owner.id) == [taken.json()]
     assert snapshots(owner, name="other") == snapshots(owner, sandboxID=begun.id) == snapshots(stranger) == []
