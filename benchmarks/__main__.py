@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import (
+    agent_engine_files,
     agentcore,
     agentcore_files,
     agentcore_load,
@@ -68,6 +69,7 @@ BENCHMARKS = {
     "lazy_start": lazy_start.run,
     "mirror_cost": mirror_cost.run,
     "doors": doors.run,
+    "agent_engine_files": agent_engine_files.run,
     "agentcore": agentcore.run,
     "agentcore_load": agentcore_load.run,
     "agentcore_files": agentcore_files.run,

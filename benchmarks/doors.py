@@ -58,10 +58,12 @@ def run(service: RunningService, environments_dir: Path, *, rounds: int = 12) ->
     places = {name: sorted(environments_dir.parent.glob(place)) for name, (_, place) in DOORS.items()}
     absent = [name for name, found in places.items() if not found]
     with ExitStack() as stack:
-        clients = {"REST": stack.enter_context(_start([sys.executable], "rest", service))}
+        clients = {"REST": stack.enter_context(start_client([sys.executable], "rest", service))}
         for name, found in places.items():
             if found:
-                clients[name] = stack.enter_context(_start(_find_interpreter(name, found[0]), DOORS[name][0], service))
+                clients[name] = stack.enter_context(
+                    start_client(find_interpreter(name, found[0]), DOORS[name][0], service)
+                )
         for number in range(rounds):
             for client in clients.values():
                 _measure(client, keep=number > 0)
@@ -80,12 +82,12 @@ def _measure(client: DoorClient, *, keep: bool) -> None:
         client.executes += executed
 
 
-def _find_interpreter(name: str, place: Path) -> list[str]:
+def find_interpreter(name: str, place: Path) -> list[str]:
     return [str(place / "bin" / ("node" if name == "LibreChat" else "python"))]
 
 
 @contextmanager
-def _start(interpreter: Sequence[str], door: str, service: RunningService) -> Iterator[DoorClient]:
+def start_client(interpreter: Sequence[str], door: str, service: RunningService) -> Iterator[DoorClient]:
     script = CLIENTS / "client.py"
     if door == "librechat":  # Node.js wants it beside its packages
         script = Path(interpreter[0]).parents[1] / "door_client.mjs"

@@ -1,7 +1,8 @@
 """One door's own client, in its own environment: `client.py DOOR URL TOKEN`; a command a line, seconds as answer.
 
 `create` starts a session, sandbox or kernel and ends the one before, outside of what is measured; `execute` runs `1+1`
-in it, and sees to it that 2 comes back. It imports nothing of this project but its client.
+in it, and sees to it that 2 comes back. `take` and `give` are Agent Engine's files. It imports nothing of this project
+but its client.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from collections.abc import Callable
 from typing import Any
 
 DOOR, URL, TOKEN = sys.argv[1:4]
+QUARTER = bytes(range(250)) * 100_000
+"""Of 100 MB."""
 warnings.simplefilter("ignore")
 
 
@@ -80,6 +83,19 @@ class AgentEngine:
     def execute(self, made: Any) -> str:
         answer = self.sandboxes.execute_code(name=made, input_data={"code": "print(1+1)"})
         return "2" if b'"2\\n"' in answer.outputs[0].data else str(answer)
+
+    def take(self, made: Any) -> str:
+        """A hundred megabytes in four files of one request."""
+        files = [{"name": f"in-{number}", "content": QUARTER, "mimeType": ""} for number in range(4)]
+        code = "import os; print(sum(os.path.getsize(f'in-{number}') for number in range(4)) // 50_000_000)"
+        answer = self.sandboxes.execute_code(name=made, input_data={"code": code, "files": files})
+        return "2" if b'"2\\n"' in answer.outputs[0].data else str(answer)[:1000]
+
+    def give(self, made: Any) -> str:
+        """The same in the files of one answer."""
+        code = f"for number in range(4): open(f'out-{{number}}', 'wb').write(bytes({len(QUARTER)}))"
+        answer = self.sandboxes.execute_code(name=made, input_data={"code": code})
+        return str(sum(len(each.data) for each in answer.outputs[1:]) // 50_000_000)
 
     def end(self, made: Any) -> None:
         self.sandboxes.delete(name=made)
@@ -177,7 +193,7 @@ def main() -> None:
             made = door.create()
         else:
             began = time.perf_counter()
-            answer = door.execute(made)
+            answer = getattr(door, line.strip())(made)
             assert answer.strip() == "2", answer
         print(time.perf_counter() - began, flush=True)
     if made is not None:

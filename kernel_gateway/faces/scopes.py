@@ -127,7 +127,7 @@ AGENT_ENGINE: Final[Table] = {
 }
 E2B: Final[Table] = {
     "read": (
-        *("GetSandbox", "ListSandboxes", "ListSandboxesV2", "GetSandboxMetrics"),
+        *("GetSandbox", "ListSandboxes", "ListSandboxesV2", "GetSandboxMetrics", "ListSnapshots"),
         *("ListContexts", "GetHealth", "GetVariables", "DownloadFile", "StatFile", "ListDirectory", "ListPrograms"),
         *("WatchDirectory", "GetWatcherEvents"),
     ),
@@ -136,7 +136,7 @@ E2B: Final[Table] = {
         *("SetSandboxTimeout", "RefreshSandbox", "RunCode", "CreateContext", "RestartContext", "RemoveContext"),
         *("UploadFile", "MakeDirectory", "MoveFile", "RemoveFile", "StartProgram", "FollowProgram", "SendInput"),
         *("StreamInput", "CloseInput", "SignalProgram", "ResizeTerminal"),
-        *("PauseSandbox", "SnapshotSandbox", "ForkSandbox", "ChangeNetwork", "ListSnapshots"),
+        *("PauseSandbox", "SnapshotSandbox", "DeleteSnapshot", "ForkSandbox", "ChangeNetwork"),
         *("CreateWatcher", "RemoveWatcher"),
     ),
 }

@@ -452,6 +452,8 @@ class Services(Foundation):
             registry=self.registry,
             builder=self._builder,
             lifecycle=self.lifecycle,
+            sessions=self.sessions,
+            removals=self.removals,
         )
 
     def _build_datasets(self) -> None:

@@ -81,6 +81,8 @@ class Record(msgspec.Struct):
     """
     sandbox_id: str = ""
     """What its sandboxes are called on the host, when that is not the session's own id."""
+    snapshot_of: str = ""
+    """The session that this one is a snapshot of: it stays as it is, for others to begin as."""
 
 
 @dataclass(frozen=True)
@@ -196,8 +198,9 @@ def list_of(
     status: str | None,
     *,
     environment: str | None = None,
+    newest_first: bool = True,
 ) -> tuple[list[SessionRow], str | None]:
-    """One page of a principal's sessions, newest first: of one status, of one environment by its id, or of any.
+    """One page of a principal's sessions: of one status, of one environment by its id, or of any.
 
     LIVE are those that have not ended.
     """
@@ -206,7 +209,7 @@ def list_of(
         query = query.where(sessions.c.environment == environment)
     if status is not None:
         query = query.where(sessions.c.status != "TERMINATED" if status == "LIVE" else sessions.c.status == status)
-    rows, following = page(connection, query, sessions, limit, cursor, newest_first=True)
+    rows, following = page(connection, query, sessions, limit, cursor, newest_first=newest_first)
     return [_read_session(row) for row in rows], following
 
 

@@ -180,6 +180,7 @@ class Session(Model):
     was hibernated. `hibernated` says what is kept of one that is HIBERNATED, and until when.
     `keep_variables` and `checkpoint_every` are what it was started with, null where its environment decides.
     `from` is where one began that is a fork of another. `lease`: somebody has it to themselves, until then.
+    `snapshot_of` is the session that one is a snapshot of: nothing runs in it, and others begin as it is.
     """
 
     id: str
@@ -210,6 +211,7 @@ class Session(Model):
     from_: Forked | None = msgspec.field(default=None, name="from")
     hibernated: HibernationReport | None = None
     lease: Lease | None = None
+    snapshot_of: str | None = None
 
 
 class StartSession(Model, forbid_unknown_fields=True):

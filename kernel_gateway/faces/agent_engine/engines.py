@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Collection
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement
 
-from kernel_gateway.errors import NotFound
 from kernel_gateway.faces.agent_engine import answers
 from kernel_gateway.faces.agent_engine.calls import Call
 from kernel_gateway.faces.agent_engine.filters import parse_filter
@@ -68,18 +66,12 @@ async def _stop_sessions(call: Call, engine: ResourceRow, kind: Kind) -> None:
     while True:
         rows, token = await call.face.resources.list(where, EVERYTHING, MOST_PAGE, token)
         for row in rows:
-            await end_session(call, row, with_files=kind == "snapshot")
+            if kind == "snapshot":
+                await call.services.session_copies.remove(call.principal, row.session_id or "")
+            else:
+                await call.services.sessions.stop(call.principal, row.session_id or "")
         if token is None:
             return
-
-
-async def end_session(call: Call, row: ResourceRow, *, with_files: bool = False) -> None:
-    """End what a sandbox or a snapshot is; files that it leaves stay in its workspace, or go as well."""
-    session_id = row.session_id or ""
-    await call.services.sessions.stop(call.principal, session_id)
-    if with_files:
-        with contextlib.suppress(NotFound):
-            await call.services.removals.remove(call.principal, session_id)
 
 
 async def find_engine(call: Call, *, deleted: bool = False) -> ResourceRow:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from kernel_gateway.errors import InvalidRequest, NotFound
 from kernel_gateway.faces.agent_engine import answers
 from kernel_gateway.faces.agent_engine.calls import Call
-from kernel_gateway.faces.agent_engine.engines import end_session, find_engine, list_page
+from kernel_gateway.faces.agent_engine.engines import find_engine, list_page
 from kernel_gateway.faces.agent_engine.names import read_child
 from kernel_gateway.faces.agent_engine.requests import CreateSandbox, CreateSnapshot, Spec, read_duration
 from kernel_gateway.faces.agent_engine.templates import find_template
@@ -54,7 +54,7 @@ async def list_sandboxes(call: Call) -> dict[str, Any]:
 async def delete_sandbox(call: Call) -> dict[str, Any]:
     """Its session is stopped first: what is answered as deleted is."""
     row = await find_sandbox(call)
-    await end_session(call, row)
+    await call.services.sessions.stop(call.principal, row.session_id or "")
     await call.face.resources.delete(row)
     return answers.describe_operation(await find_sandbox(call, deleted=True), "delete")
 
@@ -119,17 +119,12 @@ async def _start(
 
 
 async def _start_from(call: Call, snapshot: ResourceRow, row: ResourceRow, timeout: int) -> None:
-    """A copy of the snapshot's session, awake; one that cannot be woken leaves nothing."""
+    """A copy of the snapshot's session, awake."""
     session_id = row.session_id or ""
     name = row.display_name or f"session-{session_id[:8]}"
     kept_seconds = float(call.services.settings.state_ttl_seconds)
     wanted = Wanted(session_id, name, kept_seconds=kept_seconds, lifetime_seconds=timeout)
-    await call.services.session_copies.copy(call.principal, snapshot.session_id or "", wanted)
-    try:
-        await call.services.hibernation.resume(call.principal, session_id)
-    except BaseException:
-        await end_session(call, row, with_files=True)
-        raise
+    await call.services.session_copies.start(call.principal, snapshot.session_id or "", wanted)
 
 
 async def _read_snapshot(call: Call, engine: ResourceRow, body: CreateSandbox) -> ResourceRow | None:

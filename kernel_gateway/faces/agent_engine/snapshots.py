@@ -1,6 +1,6 @@
 """Snapshots (`sandboxEnvironmentSnapshots`) of sandboxes: variables and files as they were, to begin others from.
 
-Each is a hibernated session, a copy of the sandbox's, for nobody to use: what begins from it is a copy again.
+Each is a hibernated session, a copy of the sandbox's that is never woken: what begins from it is a copy again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, Final
 from kernel_gateway.errors import Conflict, InvalidRequest, NotFound
 from kernel_gateway.faces.agent_engine import answers
 from kernel_gateway.faces.agent_engine.calls import Call
-from kernel_gateway.faces.agent_engine.engines import end_session, find_engine, list_page
+from kernel_gateway.faces.agent_engine.engines import find_engine, list_page
 from kernel_gateway.faces.agent_engine.requests import CreateSnapshot
 from kernel_gateway.faces.agent_engine.sandboxes import find_sandbox, find_snapshot, read_ttl
 from kernel_gateway.faces.json_bodies import quote
@@ -51,7 +51,7 @@ async def list_snapshots(call: Call) -> dict[str, Any]:
 async def delete_snapshot(call: Call) -> dict[str, Any]:
     """With its files; sandboxes that began from it have their own."""
     row = await find_snapshot(call)
-    await end_session(call, row, with_files=True)
+    await call.services.session_copies.remove(call.principal, row.session_id or "")
     await call.face.resources.delete(row)
     return answers.describe_operation(await find_snapshot(call, deleted=True), "delete")
 
@@ -87,14 +87,14 @@ async def _take(call: Call, sandbox: ResourceRow, body: CreateSnapshot, seconds:
     try:
         return await find_snapshot(call, ids=ids)
     except NotFound:  # its engine was deleted meanwhile
-        await end_session(call, row, with_files=True)
+        await call.services.session_copies.remove(call.principal, row.session_id or "")
         raise
 
 
 async def _copy(call: Call, row: ResourceRow, session_id: str, seconds: int) -> None:
     copy_id, most = row.session_id or "", call.services.settings.session_timeout_max_seconds
     name = row.display_name or f"snapshot-{copy_id[:8]}"
-    wanted = Wanted(copy_id, name, kept_seconds=float(seconds), lifetime_seconds=min(seconds, most))
+    wanted = Wanted(copy_id, name, kept_seconds=float(seconds), lifetime_seconds=min(seconds, most), snapshot=True)
     copied = await call.services.session_copies.copy(call.principal, session_id, wanted)
     files = (await call.services.workspaces.get(call.principal, copy_id)).size_bytes or 0
     variables = copied.hibernated.size_bytes if copied.hibernated is not None else 0

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["make_rules"]
 
-ROOTS = ("sandboxes", "execute", "contexts", "snapshots", "process.Process", "filesystem.Filesystem")
+ROOTS = ("sandboxes", "execute", "contexts", "snapshots", "templates", "process.Process", "filesystem.Filesystem")
 SHARED_ROOTS = ("health", "envs", "metrics")
 """Of envd; without a sandbox in the request they are not this face's."""
 

@@ -19,5 +19,5 @@ class Call(AdmittedCall):
 def require_live(call: Call) -> None:
     """Raises SandboxGone unless the sandbox lives and is the caller's."""
     live = call.services.registry.find(call.principal, call.session_id)
-    if live is None or live.ending is not None:
+    if live is None or live.ending is not None or live.is_snapshot:
         raise SandboxGone(format_sandbox_id(call.session_id))

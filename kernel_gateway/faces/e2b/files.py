@@ -11,7 +11,8 @@ from kernel_gateway.errors import InvalidRequest, NotFound, PayloadTooLarge
 from kernel_gateway.faces import forms
 from kernel_gateway.faces.e2b import answers
 from kernel_gateway.faces.e2b.calls import Call
-from kernel_gateway.faces.e2b.identifiers import resolve_path
+from kernel_gateway.faces.e2b.errors import SandboxGone
+from kernel_gateway.faces.e2b.identifiers import format_sandbox_id, resolve_path
 from kernel_gateway.faces.errors import NotOffered
 from kernel_gateway.faces.responses import Response, Stream
 
@@ -21,7 +22,10 @@ INFLATION: Final = 1_032
 
 
 async def get_health(call: Call) -> None:
-    """That the sandbox lives was seen when the request was admitted."""
+    """That the sandbox lives was seen when the request was admitted; one that is paused does not run, and stays so."""
+    live = await call.services.registry.require(call.principal, call.session_id)
+    if live.hibernated:
+        raise SandboxGone(format_sandbox_id(call.session_id))
 
 
 async def get_variables(call: Call) -> Response:

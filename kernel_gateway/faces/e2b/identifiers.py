@@ -62,6 +62,13 @@ def format_key(token: str) -> str:
     return KEY_PREFIX + token.encode().hex()
 
 
+def parse_snapshot(text: str) -> str:
+    """The session of a snapshot's id, or the name that it is; a tag of either does not count."""
+    name = text.partition(":")[0]
+    match = _SANDBOX.fullmatch(name)
+    return name if match is None else str(uuid.UUID(match[1]))
+
+
 def choose_environment(template: str, own: str) -> str:
     """The environment that a template names; `own` is that of E2B's templates."""
     name = template.partition(":")[0]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 
+MOST_FORKS: Final = 20
+"""Of one request, as E2B's clients have it."""
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 Texts = dict[str, str]
 
@@ -28,6 +30,17 @@ class NewSandbox(Body):
 
 class Timeout(Body):
     timeout: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    memory: bool | None = None
+    """Of a connect: false asks for a kernel without the variables that were kept."""
+
+
+class Snapshot(Body):
+    name: str = ""
+
+
+class Fork(Body):
+    timeout: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    count: Annotated[int, msgspec.Meta(ge=1, le=MOST_FORKS)] = 1
 
 
 class Refresh(Body):

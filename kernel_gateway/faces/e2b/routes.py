@@ -7,7 +7,16 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from kernel_gateway.faces import routing, scopes
-from kernel_gateway.faces.e2b import files, filesystem, interpreter, processes, requests, sandboxes, watching
+from kernel_gateway.faces.e2b import (
+    files,
+    filesystem,
+    interpreter,
+    processes,
+    requests,
+    sandboxes,
+    snapshots,
+    watching,
+)
 from kernel_gateway.faces.e2b.calls import Call
 from kernel_gateway.faces.e2b.errors import Plane
 from kernel_gateway.faces.routing import RouteTree
@@ -108,7 +117,13 @@ CONTROL: Final = (
         "ListSandboxesV2",
         "List those that run or are paused, in pages",
     ),
-    _control("GET", "/sandboxes", sandboxes.list_sandboxes, "ListSandboxes", "The same, of older clients"),
+    _control(
+        "GET",
+        "/sandboxes",
+        sandboxes.list_sandboxes_as_before,
+        "ListSandboxes",
+        "The same, of older clients: those that run",
+    ),
     _control("DELETE", S, sandboxes.kill_sandbox, "KillSandbox", "End one", status=204),
     _control(
         "POST",
@@ -138,10 +153,34 @@ CONTROL: Final = (
         status=204,
         body=requests.Anything,
     ),
-    _refuse("POST", f"{S}/snapshots", "SnapshotSandbox", "Take a snapshot"),
-    _refuse("POST", f"{S}/fork", "ForkSandbox", "Fork"),
+    _control(
+        "POST",
+        f"{S}/snapshots",
+        snapshots.create_snapshot,
+        "SnapshotSandbox",
+        "Keep its variables and files as they are now, for other sandboxes to begin with",
+        status=201,
+        body=requests.Snapshot,
+    ),
+    _control("GET", "/snapshots", snapshots.list_snapshots, "ListSnapshots", "List snapshots, in pages"),
+    _control(
+        "DELETE",
+        "/templates/{snapshot_id}",
+        snapshots.delete_snapshot,
+        "DeleteSnapshot",
+        "Remove a snapshot",
+        status=204,
+    ),
+    _control(
+        "POST",
+        f"{S}/fork",
+        snapshots.fork_sandbox,
+        "ForkSandbox",
+        "Start others that are as it is now",
+        status=201,
+        body=requests.Fork,
+    ),
     _refuse("PUT", f"{S}/network", "ChangeNetwork", "Change the network"),
-    _refuse("GET", "/snapshots", "ListSnapshots", "List snapshots"),
 )
 CODE: Final = (
     Route(

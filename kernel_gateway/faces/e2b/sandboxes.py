@@ -1,20 +1,27 @@
-"""The control plane: create, connect, show, list, end, lifetimes, metrics. These translate and decide nothing."""
+"""The control plane: create, connect, show, list, end, lifetimes, metrics. These translate and decide nothing.
+
+`snapshots` has what makes a sandbox of another.
+"""
 
 from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Any, Final, NoReturn
+from typing import Any, Final, Literal, NoReturn
 from urllib.parse import parse_qsl, unquote
 
-from kernel_gateway.errors import Conflict, InvalidRequest, QuotaReached, SessionBusy, UnknownEnvironment
+import msgspec
+
+from kernel_gateway.errors import Conflict, InvalidRequest, NotFound, QuotaReached, SessionBusy, UnknownEnvironment
 from kernel_gateway.faces.e2b import answers
 from kernel_gateway.faces.e2b.calls import Call
-from kernel_gateway.faces.e2b.identifiers import HOME, choose_environment
+from kernel_gateway.faces.e2b.identifiers import HOME, TEMPLATES, choose_environment, parse_snapshot
 from kernel_gateway.faces.errors import NotOffered
 from kernel_gateway.faces.responses import Response
+from kernel_gateway.services.replays.session_copies import Wanted
+from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.storage.sessions import Surroundings
 from kernels.environment import Environment
 from sandcell.models.sessions import Session, SessionStatus, StartSession
@@ -62,38 +69,74 @@ async def _create(call: Call, otherwise: int) -> Response:
     body, services = call.body, call.services
     if body.mcp or body.volume_mounts:
         raise NotOffered("mcp and volumeMounts are not supported")
+    services.limits.take_invocation(call.principal)
+    timeout, variables = body.timeout or otherwise, check_variables(body.env_vars)
+    name = parse_snapshot(body.template_id)
+    snapshot = None if name in TEMPLATES else services.session_copies.find_snapshot(call.principal, name)
+    if snapshot is not None:
+        session = await _begin_from(call, snapshot, timeout, variables)
+    else:
+        session = await _begin(call, timeout, variables)
+    return Response(describe(call, session))
+
+
+async def _begin(call: Call, timeout: int, variables: dict[str, str]) -> Session:
+    services, body = call.services, call.body
     environment = choose_environment(body.template_id, services.settings.e2b_environment)
-    await _require_network(call, environment, body)
-    timeout = body.timeout or otherwise
+    try:
+        _require_network(await services.environments.find(call.principal.id, environment), environment, body)
+    except UnknownEnvironment as error:
+        raise InvalidRequest(f"templateID: {error.message}") from None
     wanted = StartSession(
         environment=environment,
         timeout_seconds=timeout,
         idle_timeout_seconds=services.settings.session_timeout_max_seconds,
         labels=body.metadata or {},
     )
-    surroundings = Surroundings(HOME, check_variables(body.env_vars), hibernates=bool(body.auto_pause))
-    session = await _start_once(call, wanted, surroundings)
-    return Response(_describe(call, session))
+    surroundings = Surroundings(HOME, variables, hibernates=bool(body.auto_pause))
+
+    async def start(session_id: str | None) -> Session:
+        return await services.sessions.start(call.principal, wanted, session_id, surroundings=surroundings)
+
+    return await _start_once(call, start)
 
 
-async def _start_once(call: Call, wanted: StartSession, surroundings: Surroundings) -> Session:
-    """A new session; with the key of a request that has started one already, that one."""
-    services, key = call.services, call.headers.get("Idempotency-Key")
-    services.limits.take_invocation(call.principal)
+async def _begin_from(call: Call, snapshot: LiveSession, timeout: int, variables: dict[str, str]) -> Session:
+    """As a snapshot is, with more environment variables."""
+    services, body, was = call.services, call.body, snapshot.surroundings or Surroundings()
+    environment = await services.environments.of_session(snapshot.row.environment)
+    _require_network(environment, environment.name, body)
+    variables = check_variables(was.variables | variables)
+    surroundings = msgspec.structs.replace(was, variables=variables, hibernates=bool(body.auto_pause))
+
+    async def start(session_id: str | None) -> Session:
+        wanted = build_wanted(call, session_id, timeout, labels=body.metadata or {}, surroundings=surroundings)
+        work = services.session_copies.start(call.principal, snapshot.id, wanted)
+        return await services.background.carry_out(work, "start from a snapshot")
+
+    return await _start_once(call, start)
+
+
+def build_wanted(call: Call, session_id: str | None, lifetime_seconds: int, **more: Any) -> Wanted:
+    """A copy of a sandbox, which is to run at once."""
+    session_id = session_id or str(uuid.uuid4())
+    name, kept_seconds = f"session-{session_id[:8]}", float(call.services.settings.state_ttl_seconds)
+    return Wanted(session_id, name, kept_seconds=kept_seconds, lifetime_seconds=lifetime_seconds, **more)
+
+
+async def _start_once(call: Call, start: Callable[[str | None], Awaitable[Session]]) -> Session:
+    """What `start` makes; with the key of a request that has made one already, that one."""
+    key = call.headers.get("Idempotency-Key")
     if key is None:
-        return await services.sessions.start(call.principal, wanted, surroundings=surroundings)
+        return await start(None)
     if not KEY.fullmatch(key):
         raise InvalidRequest("Idempotency-Key has 1 to 255 of a-z, 0-9 and -")
     session_id = str(uuid.uuid5(uuid.NAMESPACE_OID, f"e2b {call.principal.id} {key}"))
-    return await services.sessions.start_once(call.principal, wanted, session_id, surroundings=surroundings)
+    return await call.services.sessions.once(call.principal, session_id, lambda: start(session_id))
 
 
-async def _require_network(call: Call, name: str, body: Any) -> None:
+def _require_network(environment: Environment, name: str, body: Any) -> None:
     """Raises for what the environment does not give: a network is chosen with the environment, not with the sandbox."""
-    try:
-        environment = await call.services.environments.find(call.principal.id, name)
-    except UnknownEnvironment as error:
-        raise InvalidRequest(f"templateID: {error.message}") from None
     if body.allow_internet_access is False and _reaches_internet(environment):
         raise NotOffered(
             f"allow_internet_access: the environment {name} has a network; choose one in mode SANDBOX as the template"
@@ -106,25 +149,31 @@ def _reaches_internet(environment: Environment) -> bool:
     return environment.network.mode != "SANDBOX"
 
 
-def _describe(call: Call, session: Session) -> dict[str, Any]:
+def describe(call: Call, session: Session) -> dict[str, Any]:
+    """The answer to whoever begins to use one."""
     token = call.services.sandbox_tokens.derive(call.caller.credential_id, session.id)
     return answers.describe_sandbox(session, token)
 
 
 async def connect_sandbox(call: Call) -> Response:
-    """A live sandbox, which from now on has at least so much time left; one that is paused is resumed, and has that."""
+    """A live sandbox, which from now on has at least so much time left; one that is paused is resumed, and has that.
+
+    Without its memory its kernel is a blank one.
+    """
     timeout = call.body.timeout or TIMEOUT_SECONDS
     services, session_id = call.services, call.session_id
-    paused = (await _require_live(call)).status == "HIBERNATED"
+    paused = (await require_sandbox(call)).status == "HIBERNATED"
     if paused:
         await services.hibernation.resume(call.principal, session_id)
+        if call.body.memory is False:
+            await services.sessions.restart(call.principal, session_id)
     session = await services.sessions.set_lifetime(call.principal, session_id, timeout, only_later=not paused)
-    return Response(_describe(call, session), status=201 if paused else None)
+    return Response(describe(call, session), status=201 if paused else None)
 
 
 async def pause_sandbox(call: Call) -> None:
     """Raises Conflict, as clients expect, for one that is paused already, and for nothing else."""
-    if (await _require_live(call)).status == "HIBERNATED":
+    if (await require_sandbox(call)).status == "HIBERNATED":
         raise Conflict("the sandbox is paused already")
     try:
         await call.services.hibernation.hibernate(call.principal, call.session_id)
@@ -132,14 +181,16 @@ async def pause_sandbox(call: Call) -> None:
         raise InvalidRequest(error.message) from None
 
 
-async def _require_live(call: Call) -> Session:
-    """The caller's sandbox; raises NotFound, SessionTerminated."""
-    await call.services.registry.require(call.principal, call.session_id)
+async def require_sandbox(call: Call) -> Session:
+    """The caller's sandbox; raises NotFound, for a snapshot too, and SessionTerminated."""
+    live = await call.services.registry.require(call.principal, call.session_id)
+    if live.is_snapshot:
+        raise NotFound("The sandbox was not found: this is a snapshot")
     return await call.services.sessions.get(call.principal, call.session_id)
 
 
 async def get_sandbox(call: Call) -> Response:
-    session = await _require_live(call)
+    session = await require_sandbox(call)
     environment = await call.services.environments.of_session(session.environment)
     shown = answers.detail_sandbox(session, environment.resources, internet=_reaches_internet(environment))
     live = call.services.registry.find(call.principal, call.session_id)
@@ -151,24 +202,48 @@ async def get_sandbox(call: Call) -> Response:
 
 
 async def list_sandboxes(call: Call) -> Response:
-    """One page of the caller's live sessions, newest first: those that fit the query."""
-    limit = _read_limit(call.query.get("limit", ""))
-    fits = _read_filter(call)
-    states = set(call.query.get("state", "running").split(",")) & STATES.keys()
+    """One page of the caller's live sessions: those that fit the query, of any state unless it says."""
+    return await _list(call, "running,paused")
+
+
+async def list_sandboxes_as_before(call: Call) -> Response:
+    return await _list(call, "running")
+
+
+async def _list(call: Call, otherwise: str) -> Response:
+    states = set(call.query.get("state", otherwise).split(",")) & STATES.keys()
     status = STATES[states.pop()] if len(states) == 1 else "LIVE"
-    looked = MOST_LOOKED_THROUGH if states or status != "LIVE" else 0
-    if call.query.get("order", "desc") != "desc":
-        raise NotOffered("order: sandboxes are listed newest first")
-    found: list[Session] = []
-    cursor: str | None = call.query.get("nextToken") or None
-    for _ in range(looked):
-        page = await call.services.sessions.list(call.principal, limit - len(found), cursor, status)
-        found += filter(fits, page.items)
-        cursor = page.next_cursor
-        if cursor is None or len(found) >= limit:
-            break
-    headers = {"X-Next-Token": cursor} if cursor is not None and looked else {}
+    fits = _read_filter(call)
+    if not states and status == "LIVE":
+        return Response([])
+    found, headers = await find_sessions(call, status, lambda each: each.snapshot_of is None and fits(each))
     return Response([await _list_one(call, each) for each in found], headers=headers)
+
+
+async def find_sessions(
+    call: Call, status: SessionStatus | Literal["LIVE"], fits: Callable[[Session], bool]
+) -> tuple[list[Session], dict[str, str]]:
+    """The page that is asked for of the caller's sessions that fit, and what names the next one."""
+    order = call.query.get("order", "desc")
+    if order not in ("asc", "desc"):
+        raise InvalidRequest("order is asc or desc")
+    limit = _read_limit(call.query.get("limit", ""))
+    found: list[Session] = []
+    token = cursor = call.query.get("nextToken") or None
+    for _ in range(MOST_LOOKED_THROUGH):
+        full = len(found) >= limit  # then it is only looked whether another one fits
+        page = await call.services.sessions.list(
+            call.principal, MOST_LISTED if full else limit - len(found), cursor, status, newest_first=order == "desc"
+        )
+        fitting, cursor = list(filter(fits, page.items)), page.next_cursor
+        if full and fitting:
+            break
+        found += fitting
+        if cursor is None or not full:
+            token = cursor
+        if cursor is None:
+            break
+    return found, {} if token is None else {"X-Next-Token": token}
 
 
 def _read_filter(call: Call) -> Callable[[Session], bool]:
@@ -220,7 +295,7 @@ def _read_metadata(text: str) -> dict[str, str]:
 
 
 async def kill_sandbox(call: Call) -> None:
-    await _require_live(call)
+    await require_sandbox(call)
     await call.services.sessions.stop(call.principal, call.session_id, "its client ended it")
 
 
@@ -240,7 +315,7 @@ async def refresh_sandbox(call: Call) -> None:
 
 async def get_metrics(call: Call) -> Response:
     """What it uses now, if that is in the time asked for: a history is not kept."""
-    session = await _require_live(call)
+    session = await require_sandbox(call)
     now, (start, end) = call.services.clock.now(), (call.query.get(each, "") for each in ("start", "end"))
     if not all(not text or (text.isdecimal() and len(text) <= MOST_DIGITS) for text in (start, end)):
         raise InvalidRequest("start and end are seconds since 1970")
@@ -253,7 +328,7 @@ async def get_metrics(call: Call) -> Response:
 async def refuse(call: Call) -> NoReturn:
     """Of what E2B has and Sandcell has not; of a sandbox only to those whose it is."""
     if call.session_id:
-        await _require_live(call)
+        await require_sandbox(call)
     raise NotOffered(
-        "snapshots, forks and changes of the network are not supported: pause keeps a sandbox's variables and files"
+        "changes of the network are not supported: what a sandbox reaches is declared with its environment"
     )

@@ -1,20 +1,24 @@
 """A session a second time, as it is now: what it has is written down and copied, and no code runs again.
 
-The copy is a hibernated session with variables and files of its own; its first use wakes it. The session that is copied
-goes on in the sandbox that it has. In this order, each step durable before the next: a row that names the variables,
-the variables, the files, then the copy's rows. What fails or is killed before these leaves no session.
+The copy is a hibernated session with variables and files of its own; its first use wakes it, unless it is a snapshot,
+which stays as it is for others to begin as. The session that is copied goes on in the sandbox that it has. In this
+order, each step durable before the next: a row that names the variables, the variables, the files, then the copy's
+rows. What fails or is killed before these leaves no session.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
 import structlog
 from sqlalchemy import Connection
 
-from kernel_gateway.errors import NotFound, SessionBusy, SessionTerminated, Unauthorized, translated
+from kernel_gateway.errors import GatewayError, NotFound, SessionBusy, SessionTerminated, Unauthorized, translated
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.environments.agents import Agents, Chosen
@@ -32,13 +36,15 @@ from kernel_gateway.services.sessions.hibernating.waking import HIBERNATED, Waki
 from kernel_gateway.services.sessions.lifecycle import Lifecycle
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
+from kernel_gateway.services.sessions.sessions import Sessions
+from kernel_gateway.services.workspaces.removals import WorkspaceRemovals
 from kernel_gateway.services.workspaces.workspace_copies import WorkspaceCopies
 from kernel_gateway.storage import executions, hibernations, principals, sessions
 from kernel_gateway.storage.hibernations import HibernationRow
 from kernel_gateway.storage.sessions import Record as StoredRecord
-from kernel_gateway.storage.sessions import SessionRow
+from kernel_gateway.storage.sessions import SessionRow, Surroundings
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
-from sandcell.models.sessions import Session
+from sandcell.models.sessions import Session, StartSession
 from workspace_sync import Mirror
 
 log = structlog.get_logger(__name__)
@@ -46,16 +52,22 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Wanted:
-    """The copy: its id, a UUID that no session has; how long it may sleep, and how long it lives once it is woken."""
+    """The copy: its id, a UUID that no session has; how long it may sleep, and how long it lives once it is woken.
+
+    `snapshot`: it is never woken. Labels and surroundings that are None are the original's.
+    """
 
     session_id: str
     name: str
     kept_seconds: float
     lifetime_seconds: int
+    snapshot: bool = False
+    labels: Mapping[str, str] | None = None
+    surroundings: Surroundings | None = None
 
 
 class SessionCopies:
-    """`copy`; another principal's session is not found."""
+    """`copy`, and what is made of copies: `start`, `fork`, snapshots. Another principal's session is not found."""
 
     def __init__(
         self,
@@ -67,6 +79,8 @@ class SessionCopies:
         registry: Registry,
         builder: SessionBuilder,
         lifecycle: Lifecycle,
+        sessions: Sessions,
+        removals: WorkspaceRemovals,
     ) -> None:
         self._settings, self._clock, self._database = waking.settings, waking.clock, waking.database
         self._snapshots, self._record, self._background = waking.snapshots, waking.record, waking.background
@@ -76,13 +90,74 @@ class SessionCopies:
         self._registry = registry
         self._builder = builder
         self._lifecycle = lifecycle
+        self._sessions = sessions
+        self._removals = removals
+
+    def find_snapshot(self, principal: Principal, name: str) -> LiveSession | None:
+        """The principal's snapshot of this id, or the newest of this name."""
+        found = [
+            live
+            for live in self._registry
+            if live.is_snapshot
+            and live.row.principal_id == principal.id
+            and name in (live.id, live.row.name)
+            and live.stored
+            and live.ending is None
+        ]
+        return found[-1] if found else None  # the registry has them in their order
+
+    async def start(self, principal: Principal, session_id: str, wanted: Wanted) -> Session:
+        """A session that runs, as this one is now; one that cannot be woken leaves nothing. Raises as `copy`, too."""
+        return await self._wake(principal, await self.copy(principal, session_id, wanted))
+
+    async def fork(
+        self, principal: Principal, session_id: str, wanted: Sequence[Wanted]
+    ) -> list[Session | GatewayError]:
+        """Sessions that run, each as this one is now, which is written down once. Raises as `copy` before there is any.
+
+        What keeps one of them from running keeps no other.
+        """
+        first, *others = wanted
+        copied: list[Session | GatewayError] = [await self.copy(principal, session_id, first)]
+        for each in others:
+            try:
+                copied.append(await self.copy(principal, first.session_id, each))
+            except GatewayError as error:
+                copied.append(error)
+        async with asyncio.TaskGroup() as group:
+            waking = [group.create_task(self._try_wake(principal, each)) for each in copied]
+        return [each.result() for each in waking]
+
+    async def _try_wake(self, principal: Principal, copied: Session | GatewayError) -> Session | GatewayError:
+        try:
+            return copied if isinstance(copied, GatewayError) else await self._wake(principal, copied)
+        except GatewayError as error:
+            return error
+
+    async def _wake(self, principal: Principal, copied: Session) -> Session:
+        try:
+            return await self._hibernation.resume(principal, copied.id)
+        except BaseException:
+            await self.remove(principal, copied.id)
+            raise
+
+    async def remove(self, principal: Principal, session_id: str) -> None:
+        """End a copy, and have its files go as well."""
+        await self._sessions.stop(principal, session_id)
+        with contextlib.suppress(NotFound):
+            await self._removals.remove(principal, session_id)
 
     async def copy(self, principal: Principal, session_id: str, wanted: Wanted) -> Session:
         """A hibernated session with what this one has now; its `hibernated` says which variables are in it.
 
         Raises NotFound, SessionTerminated, SessionBusy while anything is under way in it, QuotaReached,
-        AgentDetached, EnvironmentUnavailable, SandboxUnavailable, StoreUnavailable, NoSpace: then there is no copy.
+        AgentDetached, EnvironmentUnavailable, SandboxUnavailable, StoreUnavailable, NoSpace, InvalidRequest: then there
+        is no copy.
         """
+        asked = StartSession(
+            name=wanted.name, timeout_seconds=wanted.lifetime_seconds, labels=dict(wanted.labels or {})
+        )
+        self._sessions.check(principal, asked)
         # A caller who goes away stops nothing: the rows of the copy may be there by then.
         work = self._copy(principal, session_id, wanted)
         return await self._background.carry_out(work, f"copy of {session_id}")
@@ -186,6 +261,7 @@ class SessionCopies:
     def _build_row(self, live: LiveSession, wanted: Wanted) -> SessionRow:
         """Executions and generations are counted on from where the original's were: its variables tell of them."""
         now, was = self._clock.now(), live.row.record
+        surroundings = live.surroundings if wanted.surroundings is None else wanted.surroundings
         return replace(
             live.row,
             id=wanted.session_id,
@@ -197,11 +273,13 @@ class SessionCopies:
             last_activity=now,
             expires=now + wanted.kept_seconds,
             timeout_seconds=wanted.lifetime_seconds,
-            idle_timeout_seconds=wanted.lifetime_seconds,
+            idle_timeout_seconds=self._settings.session_timeout_max_seconds,  # idleness ends none
+            labels=live.row.labels if wanted.labels is None else dict(wanted.labels),
             executions=live.executions,
             record=StoredRecord(
                 keep_variables=was.keep_variables,
                 keep_variables_mb=was.keep_variables_mb,
-                surroundings=live.surroundings,
+                surroundings=surroundings,
+                snapshot_of=live.id if wanted.snapshot else "",
             ),
         )

@@ -161,6 +161,11 @@ class LiveSession:
         return self.running is not None or bool(self._queue) or self._in_use > 0 or self._resting
 
     @property
+    def is_snapshot(self) -> bool:
+        """Whether it stays hibernated, for others to begin as it is."""
+        return bool(self.row.record.snapshot_of)
+
+    @property
     def hibernated(self) -> bool:
         """Whether it has given up its sandbox until its next use."""
         return self.row.status == "HIBERNATED"
@@ -477,4 +482,5 @@ def describe_session(row: SessionRow, idle_expires: float | None = None, memory:
         keep_variables_mb=row.record.keep_variables_mb,
         checkpoint_every=row.record.checkpoint_every,
         from_=row.record.forked,
+        snapshot_of=row.record.snapshot_of or None,
     )

@@ -7,7 +7,7 @@ import contextlib
 import math
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import Literal, cast
 from weakref import WeakValueDictionary
@@ -124,7 +124,7 @@ class Sessions:
         """
         self._readiness.require_accepting()
         chosen = await self._agents.choose(principal, body.environment, body.agent)
-        self._row(principal, body, chosen.environment.name, session_id or "")  # what is wrong with it is said at once
+        self.check(principal, body)  # what is wrong with it is said at once
         await self._disk_room.wait()
         return await wait_for_place(
             lambda: self._start_in_place(
@@ -183,12 +183,22 @@ class Sessions:
 
         Otherwise as `start`.
         """
+        return await self.once(
+            principal, session_id, lambda: self.start(principal, body, session_id, surroundings=surroundings)
+        )
+
+    async def once(self, principal: Principal, session_id: str, begin: Callable[[], Awaitable[Session]]) -> Session:
+        """The session of this id, which the first of those who ask has `begin`; raises SessionTerminated as above."""
         async with self._starts.setdefault(session_id, asyncio.Lock()):
             try:
                 live = await self._registry.require(principal, session_id)
             except NotFound:
-                return await self.start(principal, body, session_id, surroundings=surroundings)
+                return await begin()
             return await _describe_now(live)
+
+    def check(self, principal: Principal, body: StartSession) -> None:
+        """Raises InvalidRequest for what no session can have."""
+        self._row(principal, body, "", "")
 
     async def get(self, principal: Principal, session_id: str) -> Session:
         live = self._registry.find(principal, session_id)
@@ -212,14 +222,15 @@ class Sessions:
         status: SessionStatus | Literal["LIVE"] | None = None,
         *,
         environment: str | None = None,
+        newest_first: bool = True,
     ) -> Page[Session]:
-        """The principal's sessions, of one status and environment or of any, newest first; usage as last asked for.
+        """The principal's sessions, of one status and environment or of any; usage as last asked for.
 
         LIVE are those that have not ended.
         """
         rows, following = await self._database.run(
             lambda connection: sessions.list_of(
-                connection, principal.id, limit, cursor, status, environment=environment
+                connection, principal.id, limit, cursor, status, environment=environment, newest_first=newest_first
             )
         )
         return Page([self._describe(principal, row) for row in rows], following)

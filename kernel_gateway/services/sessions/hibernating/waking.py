@@ -15,7 +15,7 @@ import structlog
 from msgspec.structs import replace as replace_record
 from sqlalchemy import Connection
 
-from kernel_gateway.errors import GatewayError, SessionTerminated, StoreUnavailable, translated
+from kernel_gateway.errors import Conflict, GatewayError, SessionTerminated, StoreUnavailable, translated
 from kernel_gateway.services.admission.dead_sandboxes import DeadSandboxes
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock
@@ -63,8 +63,12 @@ class Waking:
     async def may_launch(self, live: LiveSession) -> None:
         """Called before a sandbox is launched, and reserves a spare one to be used in its place.
 
-        Raises SessionLimit while others have all places, and what is wrong with the environment.
+        Raises SessionLimit while others have all places, Conflict for a snapshot, what is wrong with the environment.
         """
+        if live.is_snapshot:
+            raise Conflict(
+                "the session is a snapshot, in which nothing runs: begin another from it", session_id=live.id
+            )
         if live.hibernated:
             environment = await self.environments.of_session(live.row.environment)
             await wait_for_place(

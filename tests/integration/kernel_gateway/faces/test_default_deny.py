@@ -188,6 +188,7 @@ def make_one_of_each(http: httpx.Client) -> tuple[dict[str, str], str, str]:
     engines = "/v1beta1/projects/some/locations/where/reasoningEngines"
     engine = post(engines, {})["response"]["name"].rpartition("/")[2]
     sandbox = post(f"{engines}/{engine}/sandboxEnvironments", {})["response"]["name"].rpartition("/")[2]
+    snapshot = post(f"{engines}/{engine}/sandboxEnvironments/{sandbox}:snapshot", {})["response"]["name"]
     template = post(f"{engines}/{engine}/sandboxEnvironmentTemplates", {})["response"]["name"].rpartition("/")[2]
     begun = next(door for door in DOORS if door.message == "initialize")
     opened = http.request(begun.method, begun.path, content=begun.body, headers={"Content-Type": "application/json"})
@@ -220,7 +221,7 @@ def make_one_of_each(http: httpx.Client) -> tuple[dict[str, str], str, str]:
         "engine": engine,
         "sandbox": sandbox,
         "template": template,
-        "snapshot": "1",
+        "snapshot": snapshot.rpartition("/")[2],
         "operation": "create",
         "mcp_session": opened.headers["Mcp-Session-Id"],
     }
@@ -228,8 +229,12 @@ def make_one_of_each(http: httpx.Client) -> tuple[dict[str, str], str, str]:
 
 
 def add_to_sandbox(http: httpx.Client, token: str, ids: dict[str, str]) -> str:
-    """Make a context and a watcher in the session; returns the token of another sandbox of the same owner."""
+    """Make a context and a watcher in the session; returns the token of another sandbox of the same owner.
+
+    A snapshot of one is there.
+    """
     headers = {"X-Api-Key": token, SANDBOX_HEADER: ids["shown_session_id"]}
+    ids["snapshot_id"] = http.get("/snapshots", headers=headers).json()[0]["snapshotID"]
     ids["context_id"] = http.post("/contexts", json={}, headers=headers).json()["id"]
     watched = {"path": "/workspace"}
     watcher = http.post("/filesystem.Filesystem/CreateWatcher", json=watched, headers=headers).json()
@@ -323,7 +328,6 @@ NOT_MADE = (
     "/channels",
     "/lease",
     "{file}",
-    "Snapshots",
     "/v1/workspaces/{workspace_id}/uploads/",
     "notifications/",
 )

@@ -116,6 +116,20 @@ await step('pause, resume by connect, variables and files', async () => {
   assert.equal((await again.runCode("kept['a'], open('kept.txt').read()")).text, "([1, 2], 'of before')");
 });
 
+await step('snapshots: create, list, begin from, delete; forks', async () => {
+  await sandbox.runCode("told = 'first'");
+  const snapshot = await sandbox.createSnapshot({ name: 'tried' });
+  await sandbox.runCode("told = 'second'");
+  const listed = await Sandbox.listSnapshots({ sandboxId: sandbox.sandboxId }).nextItems();
+  assert.deepEqual(listed.map((each) => each.snapshotId), [snapshot.snapshotId]);
+  const begun = [await Sandbox.create('tried', { timeoutMs: 600_000 })];
+  assert.equal(await Sandbox.deleteSnapshot(snapshot.snapshotId), true);
+  assert.equal(await Sandbox.deleteSnapshot(snapshot.snapshotId), false);
+  begun.push(...(await sandbox.fork({ timeoutMs: 600_000 })));
+  for (const [box, told] of [[begun[0], 'first'], [begun[1], 'second']]) assert.equal((await box.runCode('told')).text, told);
+  await Promise.all(begun.map((each) => each.kill()));
+});
+
 await step('auto-pause at the end of its time', async () => {
   const box = await Sandbox.create({ timeoutMs: 600_000, lifecycle: { onTimeout: 'pause' } });
   try {

@@ -227,6 +227,24 @@ def _() -> None:
     equal(again.run_code("kept['a'], open('kept.txt').read()").text, "([1, 2], 'of before')")
 
 
+@steps("snapshots: create, list, begin from, delete; forks")
+def _() -> None:
+    told = "told, open('told.txt').read()"
+    sandbox.run_code("told = 'first'; open('told.txt', 'w').write(told)")
+    snapshot = sandbox.create_snapshot(name="tried")
+    sandbox.run_code("told = 'second'; open('told.txt', 'w').write(told)")
+    assert snapshot.snapshot_id in [each.snapshot_id for each in Sandbox.list_snapshots().next_items()]
+    (listed,) = Sandbox.list_snapshots(sandbox_id=sandbox.sandbox_id).next_items()
+    equal((listed.snapshot_id, listed.names), (snapshot.snapshot_id, ["tried"]))
+    assert snapshot.snapshot_id not in [each.sandbox_id for each in Sandbox.list().next_items()]
+    begun = [Sandbox.create(each, timeout=600) for each in (snapshot.snapshot_id, "tried")]
+    equal((Sandbox.delete_snapshot(snapshot.snapshot_id), Sandbox.delete_snapshot("tried")), (True, False))
+    begun += sandbox.fork(count=2, timeout=600)
+    equal([each.run_code(told).text for each in begun], ["('first', 'first')"] * 2 + ["('second', 'second')"] * 2)
+    equal([each.kill() for each in begun], [True] * 4)
+    assert sandbox.is_running()
+
+
 @steps("auto-pause at the end of its time")
 def _() -> None:
     box = Sandbox.create(timeout=600, lifecycle={"on_timeout": "pause"})

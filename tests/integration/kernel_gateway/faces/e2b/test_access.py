@@ -140,21 +140,24 @@ def test_a_sandbox_is_paused_and_resumed(service: RunningService, http: httpx.Cl
     assert owner.control("POST", f"{where}/pause", json={}).status_code == 204
     assert owner.control("POST", f"{where}/pause", json={}).status_code == 409
     assert owner.control("GET", where).json()["state"] == "paused"
+    health = owner.data("GET", "/health")
+    assert (health.status_code, health.json()["message"]) == (502, "The sandbox was not found")
+    assert owner.control("GET", where).json()["state"] == "paused"
     for state, found in (("paused", [owner.id]), ("running", []), ("running,paused", [owner.id])):
         query = {"state": state, "metadata": "paused%3D1"}
         listed = owner.http.get("/v2/sandboxes", params=query, headers={"X-API-Key": owner.key})
         assert [each["sandboxID"] for each in listed.json()] == found
     assert owner.control("POST", f"{where}/connect", json={"timeout": 500}).status_code == 201
+    assert owner.data("GET", "/health").status_code == 204
     assert owner.control("GET", where).json()["state"] == "running"
     assert '"42"' in owner.data("POST", "/execute", json={"code": "x + 1"}).text
     assert owner.control("DELETE", where).status_code == 204
 
 
 def test_what_is_not_supported_says_so(owner: Owner) -> None:
-    for path in ("snapshots", "fork"):
-        answer = owner.control("POST", f"/sandboxes/{owner.id}/{path}", json={})
-        assert (answer.status_code, answer.json()["code"], answer.headers["Should-Retry"]) == (501, 501, "false")
-        assert "not supported" in answer.json()["message"]
+    answer = owner.control("PUT", f"/sandboxes/{owner.id}/network", json={})
+    assert (answer.status_code, answer.json()["code"], answer.headers["Should-Retry"]) == (501, 501, "false")
+    assert "not supported" in answer.json()["message"]
     assert owner.control("POST", "/v2/sandboxes", json={"templateID": "no-such"}).status_code == 400
     assert owner.data("POST", "/execute", json={"code": "1", "language": "r"}).status_code == 400
     both = owner.data("POST", "/execute", json={"code": "1", "language": "python", "context_id": "x"})
@@ -169,6 +172,9 @@ def test_lists_have_pages_and_filters(service: RunningService, owner: Owner) -> 
     second = owner.http.get("/v2/sandboxes", params=more, headers=key)
     found = [each["sandboxID"] for answer in (first, second) for each in answer.json()]
     assert found == [each["sandboxID"] for each in reversed(made)]
+    assert "X-Next-Token" not in second.headers
+    first = owner.http.get("/v2/sandboxes", params={"order": "asc", "metadata": "run%3D1"}, headers=key)
+    assert [each["sandboxID"] for each in first.json()] == [each["sandboxID"] for each in made]
     assert owner.http.get("/v2/sandboxes", params={"metadata": "run%3D2"}, headers=key).json() == []
     for each in made:
         assert owner.http.delete(f"/sandboxes/{each['sandboxID']}", headers=key).status_code == 204
@@ -176,7 +182,7 @@ def test_lists_have_pages_and_filters(service: RunningService, owner: Owner) -> 
         body = {"json": {"timeout": 100}} if method == "POST" else {}
         gone = owner.http.request(method, f"/sandboxes/{made[0]['sandboxID']}{path}", headers=key, **body)
         assert (gone.status_code, gone.json()["code"]) == (404, 404), path
-    for wrong in ({"limit": "0"}, {"limit": "101"}, {"nextToken": "!"}, {"startedAfter": "x"}):
+    for wrong in ({"limit": "0"}, {"limit": "101"}, {"nextToken": "!"}, {"startedAfter": "x"}, {"order": "x"}):
         assert owner.http.get("/v2/sandboxes", params=wrong, headers=key).status_code == 400
 
 

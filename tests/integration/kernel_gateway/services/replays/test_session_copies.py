@@ -7,11 +7,19 @@ import threading
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from kernel_gateway.errors import QuotaReached, SessionBusy, SessionTerminated, StoreUnavailable
+from kernel_gateway.errors import (
+    Conflict,
+    QuotaReached,
+    SessionBusy,
+    SessionLimit,
+    SessionTerminated,
+    StoreUnavailable,
+)
 from kernel_gateway.services.replays.session_copies import Wanted
 from sandcell.models.sessions import Session
 from tests.integration.kernel_gateway.services.conftest import Gateway, House
@@ -25,6 +33,7 @@ open("kept.txt", "w").write("from before")
 """
 HAS = "(value, listed is alias, open('kept.txt').read(), 'opened' in globals())"
 DAY = 86_400
+BEGUN = Wanted("", "begun", kept_seconds=DAY, lifetime_seconds=1_000)
 
 
 def stored(house: House, pattern: str) -> set[str]:
@@ -34,8 +43,10 @@ def stored(house: House, pattern: str) -> set[str]:
     return {each.relative_to(store).parts[before] for each in store.glob(pattern) if each.is_file()}
 
 
-async def copy(gateway: Gateway, session: Session, name: str = "copy", kept_seconds: float = DAY) -> Session:
-    wanted = Wanted(str(uuid.uuid4()), name, kept_seconds=kept_seconds, lifetime_seconds=1_000)
+async def copy(
+    gateway: Gateway, session: Session, name: str = "copy", kept_seconds: float = DAY, *, snapshot: bool = False
+) -> Session:
+    wanted = Wanted(str(uuid.uuid4()), name, kept_seconds=kept_seconds, lifetime_seconds=1_000, snapshot=snapshot)
     return await gateway.services.session_copies.copy(gateway.me, session.id, wanted)
 
 
@@ -88,6 +99,57 @@ def test_a_copy_has_what_the_original_had_and_neither_has_what_the_other_does(ho
 
     asyncio.run(test())
     assert stored(house, "variables/*") == set()
+
+
+def test_a_snapshot_stays_as_it_is_and_others_begin_as_it_is(house: House) -> None:
+    async def test() -> None:
+        async with house.gateway(keep_sessions_on_shutdown=True) as gateway:
+            session = await gateway.start(labels={"a": "b"})
+            assert (await gateway.run(session, FILL)).status == "ok"
+            older = await copy(gateway, session, "tried", snapshot=True)
+            assert await gateway.text(session, "value = 41; listed.append(2); open('kept.txt', 'w').write('c')") == "1"
+            snapshot = await copy(gateway, session, "tried", snapshot=True)
+            assert (snapshot.status, snapshot.snapshot_of) == ("HIBERNATED", session.id)
+        async with house.gateway() as gateway:
+            copies, stranger = gateway.services.session_copies, replace(gateway.me, id="another")
+            found = [copies.find_snapshot(gateway.me, each) for each in ("tried", snapshot.id, older.id)]
+            assert [each and each.id for each in found] == [snapshot.id, snapshot.id, older.id]
+            assert [copies.find_snapshot(gateway.me, each) for each in ("else", session.id)] == [None, None]
+            assert copies.find_snapshot(stranger, snapshot.id) is None
+            for use in (wake(gateway, older), gateway.services.sessions.restart(gateway.me, older.id)):
+                with pytest.raises(Conflict, match="is a snapshot"):
+                    await use
+            refused = await gateway.run(older, "value = 0")
+            assert (refused.status, refused.error and refused.error.name) == ("rejected", "Conflict")
+            begun = await copies.start(gateway.me, older.id, replace(BEGUN, session_id=str(uuid.uuid4()), labels={}))
+            assert (begun.status, begun.labels, begun.snapshot_of) == ("READY", {}, None)
+            assert await gateway.text(begun, HAS) == "(40, True, 'from before', False)"
+            await copies.remove(gateway.me, older.id)
+            assert await gateway.text(begun, "value, open('kept.txt').read()") == "(40, 'from before')"
+            for each in (session, snapshot, begun):
+                await gateway.services.sessions.stop(gateway.me, each.id)
+            assert stored(house, "variables/*") == set()
+            assert older.id not in stored(house, "workspaces/sessions/*/workspace/*")
+
+    asyncio.run(test())
+
+
+def test_forks_run_each_as_the_session_was_and_one_that_has_no_place_keeps_no_other(house: House) -> None:
+    async def test() -> None:
+        async with house.gateway(sessions_per_principal=2) as gateway:
+            session = await gateway.start()
+            assert (await gateway.run(session, FILL)).status == "ok"
+            wanted = [replace(BEGUN, session_id=str(uuid.uuid4())) for _ in range(2)]
+            made = await gateway.services.session_copies.fork(gateway.me, session.id, wanted)
+            fork, refused = sorted(made, key=lambda each: isinstance(each, SessionLimit))
+            assert isinstance(fork, Session), [str(each) for each in made]
+            assert isinstance(refused, SessionLimit), made
+            assert await gateway.text(fork, HAS) == "(40, True, 'from before', False)"
+            assert await gateway.text(session, "thread.is_alive()") == "True"
+            left = {each.id for each in (await gateway.services.sessions.list(gateway.me, status="LIVE")).items}
+            assert left == {session.id, fork.id}
+
+    asyncio.run(test())
 
 
 def test_what_keeps_a_session_from_being_copied_leaves_it_as_it_was(house: House) -> None:

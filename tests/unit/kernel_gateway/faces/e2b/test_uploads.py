@@ -41,7 +41,7 @@ class Written:
             identity=SimpleNamespace(authenticate=self.authenticate),
             limits=SimpleNamespace(take_request=lambda _: None),
             open_calls=SimpleNamespace(enter=lambda *_: None, leave=lambda _: None),
-            registry=SimpleNamespace(find=lambda *_: SimpleNamespace(ending=None)),
+            registry=SimpleNamespace(find=lambda *_: SimpleNamespace(ending=None, is_snapshot=False)),
             audit=SimpleNamespace(call=lambda _: None),
             sandbox_files=SimpleNamespace(write=self.write),
         )
