@@ -1,9 +1,9 @@
 """Requests for what is at another gateway, passed on to it as they came: bodies, streams and sockets, both ways.
 
-What a request is for is read from its address and headers, before any face has it, and looked up in the database; the
-address of the gateway is what that has said of itself, never a client's word. The caller's own credentials go along, so
-the other gateway decides as if it had been asked itself. A request is passed on once: who gets one that is marked and
-does not have its session says so.
+What a request is for is read from its address and headers, of a few from a short body, before any face has it, and
+looked up in the database; the address of the gateway is what that has said of itself, never a client's word. The
+caller's own credentials go along, so the other gateway decides as if it had been asked itself. A request is passed on
+once: who gets one that is marked and does not have its session says so.
 
 The connection is given away with it: bytes go to and fro until the other gateway closes its side, which it does after
 one answer, or a client is gone. Deadlines of requests and answers are those of the gateway that answers.
@@ -19,9 +19,10 @@ import ssl
 import uuid
 from collections.abc import Awaitable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
+import msgspec
 import structlog
 from tornado.httputil import HTTPHeaders, HTTPMessageDelegate, HTTPServerRequest, RequestStartLine, ResponseStartLine
 from tornado.iostream import IOStream, StreamClosedError
@@ -30,12 +31,16 @@ from tornado.tcpclient import TCPClient
 from kernel_gateway.client_address import HEADER
 from kernel_gateway.errors import GatewayError, NotFound
 from kernel_gateway.faces.agentcore.operations import SESSION
+from kernel_gateway.faces.body import SMALL_BODY
 from kernel_gateway.faces.e2b.identifiers import SANDBOX_HEADER, parse_sandbox_id
 from kernel_gateway.faces.librechat.identifiers import parse_id
+from kernel_gateway.faces.mcp.handler import PATH as MCP_PATH
+from kernel_gateway.faces.mcp.handler import SESSION_HEADER as MCP_SESSION
+from kernel_gateway.faces.receiving import read_length
+from kernel_gateway.storage.states.gateways import Home
 
 if TYPE_CHECKING:
     from kernel_gateway.services.gateways import Gateways
-    from kernel_gateway.storage.states.gateways import Home
 
 log = structlog.get_logger(__name__)
 MARK: Final = "Sandcell-Forwarded"
@@ -44,6 +49,8 @@ PIECE_BYTES: Final = 64 * 1024
 MOST_LOOKUPS: Final = 64
 """Requests at once whose place is being looked up, before it is known who asks."""
 CONNECT_SECONDS: Final = 2.0
+BODY_SECONDS: Final = 20.0
+"""How long a short body may take that is looked at."""
 AGAIN_SECONDS: Final = 0.2
 """Between two looks at where something is whose gateway did not answer."""
 STALL_SECONDS: Final = 60.0
@@ -57,12 +64,15 @@ _ADDRESSES: Final = (
     (re.compile(r"/v1(?:beta1)?/.*/sandboxEnvironments/([0-9]{1,19})(?![0-9])"), "agent engine"),
 )
 _BROKEN: Final = re.compile(r"[\r\n\0]")
+_IN_BODIES: Final = {"/v1/sessions": "session", "/v1/notebooks/replay": "session", "/librechat/v1/exec": "storage"}
+"""Where a body may name what the request is for, and what its `session_id` is."""
+_CONVERSATION: Final = re.compile(r"([0-9a-f]{32})\.")
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True)
 class Named:
-    """What a request is for: a session, a workspace, or a sandbox of Agent Engine, by its id."""
+    """What a request is for: a session, a workspace, a sandbox of Agent Engine, or what one gateway has in memory."""
 
     kind: str
     name: str
@@ -76,7 +86,52 @@ def find_named(path: str, query: str, headers: HTTPHeaders) -> Named | None:
             return _read(kind, unquote(found[1]).partition(":")[0])
     if "/code-interpreters/" in path or SESSION in headers:
         return _read("sandbox", headers.get(SESSION) or next(iter(parse_qs(query).get("sessionId", [])), ""))
+    if path == MCP_PATH and (conversation := _CONVERSATION.match(headers.get(MCP_SESSION, ""))):
+        return Named("gateway", conversation[1])
     return _read("sandbox", headers[SANDBOX_HEADER]) if SANDBOX_HEADER in headers else None
+
+
+class _From(msgspec.Struct):
+    session: str = ""
+
+
+class _Body(msgspec.Struct):
+    """What bodies name: the first counts."""
+
+    workspace_id: str | None = None
+    replay_of: str | None = None
+    from_: _From | None = msgspec.field(default=None, name="from")
+    continue_session: str | None = None
+    session_id: str | None = None
+    inputs: str | None = None
+
+
+def may_name(request: HTTPServerRequest) -> bool:
+    """Whether a request's body may name what it is for, and is short enough to be looked at before it is passed on."""
+    headers = request.headers
+    plain = "Expect" not in headers and "Transfer-Encoding" not in headers
+    length = read_length(headers.get("Content-Length", ""))
+    return request.method == "POST" and request.path in _IN_BODIES and plain and 0 < length <= SMALL_BODY
+
+
+def find_in_body(path: str, body: bytes) -> Named | None:
+    """What a request is for by its body; None for one that makes no sense, which a face says."""
+    try:
+        found = msgspec.json.decode(body, type=_Body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    forked = found.from_.session if found.from_ is not None else None
+    for kind, name in (
+        ("workspace", found.workspace_id),
+        ("session", found.replay_of),
+        ("session", forked),
+        ("session", found.continue_session),
+        (_IN_BODIES[path], found.session_id),
+        ("workspace", found.inputs),
+    ):
+        if name:
+            return _read(kind, name)
+    return None
 
 
 def _read(kind: str, text: str) -> Named | None:
@@ -127,9 +182,12 @@ class Forwards:
         if any(_BROKEN.search(value) for _, value in request.headers.get_all()):  # a token out of an address
             return here
         named = find_named(request.path, request.query, request.headers)
-        if named is None or (named.kind == "session" and self._gateways.lives_here(named.name)):
-            return here
-        return _Undecided(self, request, named, here)
+        if named is None:
+            return _Undecided(self, request, None, here) if may_name(request) else here
+        return here if self._is_here(named) else _Undecided(self, request, named, here)
+
+    def _is_here(self, named: Named) -> bool:
+        return named.kind == "session" and self._gateways.lives_here(named.name)
 
     async def find(self, named: Named) -> Home | None:
         async with self._lookups:
@@ -168,6 +226,23 @@ class Forwards:
         stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         return stream
 
+    async def connect_by_body(self, path: str, body: bytes) -> tuple[Home, IOStream] | None:
+        """The same by a body that has been read; what is here is asked of this gateway's own address.
+
+        For such a body cannot be put back on its connection. None: not even that can be reached.
+        """
+        named = find_in_body(path, body)
+        found = None if named is None or self._is_here(named) else await self.connect(named)
+        lease = self._gateways.lease
+        if found is not None or lease is None:
+            return found
+        own = Home(lease.place.gateway_id, lease.place.address, alive=True, live=True)
+        try:
+            return own, await self._dial(own.address)
+        except (OSError, StreamClosedError, TimeoutError) as error:
+            log.error("own_address_not_reached", address=own.address, error=str(error))
+            return None
+
     async def pass_on(self, home: Home, client: IOStream, peer: IOStream, head: bytes) -> None:
         """To and fro until one side is over."""
         others = self._open.setdefault(home.gateway_id, set())
@@ -202,7 +277,9 @@ class Forwards:
 class _Undecided(HTTPMessageDelegate):
     """A request until it is known where its answer comes from: a face, or elsewhere, with its connection."""
 
-    def __init__(self, forwards: Forwards, request: HTTPServerRequest, named: Named, here: HTTPMessageDelegate) -> None:
+    def __init__(
+        self, forwards: Forwards, request: HTTPServerRequest, named: Named | None, here: HTTPMessageDelegate
+    ) -> None:
         self._forwards = forwards
         self._request = request
         self._named = named
@@ -217,7 +294,15 @@ class _Undecided(HTTPMessageDelegate):
 
     async def _decide(self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders) -> None:
         connection: Any = self._request.connection
-        found = await self._forwards.connect(self._named)
+        body = b""
+        if self._named is not None:
+            found = await self._forwards.connect(self._named)
+        else:
+            body = await self._read(connection, headers)
+            found = await self._forwards.connect_by_body(self._request.path, body) if body else None
+            if found is None:
+                connection.detach().close()
+                return
         if found is None:
             self._decided = True
             answer = self._here.headers_received(start_line, headers)
@@ -229,7 +314,15 @@ class _Undecided(HTTPMessageDelegate):
             peer.close()
             return
         head = self._forwards.make_head(self._request)
-        await self._forwards.pass_on(home, connection.detach(), peer, head)
+        await self._forwards.pass_on(home, connection.detach(), peer, head + body)
+
+    async def _read(self, connection: Any, headers: HTTPHeaders) -> bytes:
+        """The whole body; nothing when it does not come."""
+        with contextlib.suppress(StreamClosedError, TimeoutError):
+            async with asyncio.timeout(BODY_SECONDS):
+                length = read_length(headers.get("Content-Length", ""))
+                return cast("bytes", await connection.stream.read_bytes(length))
+        return b""
 
     def data_received(self, chunk: bytes) -> Awaitable[None] | None:
         return self._here.data_received(chunk) if self._decided else None

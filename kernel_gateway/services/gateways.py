@@ -66,6 +66,11 @@ class Gateways:
         """None for a service that has its database alone."""
         return self._database.lease
 
+    @property
+    def prefix(self) -> str:
+        """What ids begin with of what is in this gateway's memory alone; empty where there are no others."""
+        return "" if self.lease is None else f"{self.lease.place.gateway_id}."
+
     def lives_here(self, session_id: str) -> bool:
         """Whether nobody need be asked where this session is."""
         return session_id in self._registry and session_id not in self._arriving

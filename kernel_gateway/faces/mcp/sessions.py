@@ -40,6 +40,8 @@ class McpSession:
 class McpSessions:
     """In memory: after a restart of the service clients begin again, as the protocol has it (404).
 
+    Of several gateways one has a session; its id begins with that gateway's.
+
     One that was not used for `mcp_idle_seconds` ends, and so do the sandboxes that it started. A principal that has as
     many as it may loses the one that was unused for longest.
     """
@@ -65,7 +67,8 @@ class McpSessions:
             output_bytes=settings.mcp_output_bytes,
         )
         loop = asyncio.get_running_loop()
-        session = McpSession(secrets.token_urlsafe(RANDOMNESS), principal.id, Conversation(toolbox), loop.time())
+        session_id = self._services.gateways.prefix + secrets.token_urlsafe(RANDOMNESS)
+        session = McpSession(session_id, principal.id, Conversation(toolbox), loop.time())
         self._sessions[session.id] = session
         self._watch(session)
         return session

@@ -18,6 +18,7 @@ from sqlalchemy import (
     cast,
     exists,
     extract,
+    false,
     func,
     insert,
     inspect,
@@ -173,7 +174,14 @@ def _end_dead(connection: Connection, gateway_id: str) -> bool:
 
 
 def find_home(connection: Connection, kind: str, name: str) -> Home | None:
-    """Where a session, a workspace, or a sandbox of Agent Engine is; None for one that is unknown or at none."""
+    """Where a session, a workspace, a sandbox of Agent Engine is; None for one that is unknown or at none.
+
+    Of the kind `gateway` it is the gateway of this id.
+    """
+    if kind == "gateway":
+        own_row = select(gateways.c.id, gateways.c.address, gateways.c.expires > _NOW, false())
+        found = connection.execute(own_row.where(gateways.c.id == name)).first()
+        return None if found is None else Home(*found)
     query = select(gateways.c.id, gateways.c.address, gateways.c.expires > _NOW, _LIVE).select_from(
         workspaces.join(gateways, gateways.c.id == workspaces.c.gateway)
     )

@@ -129,10 +129,27 @@ def test_a_workspace_is_changed_where_it_is(one: Rest, other: Rest) -> None:
         session.run("open('kept', 'w').write('here')")
     assert other.http.put(f"/v1/workspaces/{session.workspace_id}/files/b", content=b"bb").is_success
     assert one.http.get(f"/v1/workspaces/{session.workspace_id}/files/b").content == b"bb"
-    refused = other.http.post("/v1/sessions", json={"workspace_id": session.workspace_id})
-    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "session_elsewhere")
-    with one.session(workspace_id=session.workspace_id) as again:
+    with other.session(workspace_id=session.workspace_id) as again:
         assert again.run("print(open('kept').read(), open('b').read())")["stdout"] == "here bb\n"
+        refused = other.http.post("/v1/sessions", json={"workspace_id": session.workspace_id})
+        assert (refused.status_code, refused.json()["error"]["code"]) == (409, "workspace_in_use")
+    marked = {"Sandcell-Forwarded": "by me"}
+    refused = other.http.post("/v1/sessions", json={"workspace_id": session.workspace_id}, headers=marked)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "session_elsewhere")
+    nonsense = other.http.post("/v1/sessions", content=b"{", headers={"Content-Type": "application/json"})
+    assert (nonsense.status_code, nonsense.json()["error"]["code"]) == (400, "malformed_json")
+
+
+def test_an_mcp_session_is_used_through_either(one: Rest, other: Rest) -> None:
+    def ask(rest: Rest, method: str, session: str = "", **params: Any) -> httpx.Response:
+        headers = {"Accept": "application/json, text/event-stream"} | ({"Mcp-Session-Id": session} if session else {})
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        return rest.http.post("/mcp", json=message, headers=headers)
+
+    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    session = ask(one, "initialize", **client).headers["Mcp-Session-Id"]
+    assert [ask(rest, "ping", session).status_code for rest in (other, one)] == [200, 200]
+    assert ask(other, "ping", f"{'0' * 32}.nothing").status_code == 404
 
 
 def test_what_is_revoked_at_one_counts_at_no_other(one: Rest, other: Rest) -> None:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from tornado.httputil import HTTPHeaders, HTTPServerRequest
 
-from kernel_gateway.faces.forwarding import Named, find_named, make_head
+from kernel_gateway.faces.forwarding import Named, find_in_body, find_named, make_head, may_name
 from kernel_gateway.faces.librechat.identifiers import format_id
 
 ID = str(uuid.UUID(int=0x1234567890ABCDEF1234567890ABCDEF, version=4))
@@ -44,6 +44,8 @@ AGENTCORE = {"x-amzn-code-interpreter-session-id": SHORT}
             {},
             Named("agent engine", "123"),
         ),
+        ("/mcp", {"Mcp-Session-Id": f"{'a1' * 16}.secret"}, Named("gateway", "a1" * 16)),
+        ("/mcp", {"Mcp-Session-Id": "secret"}, None),
         ("/v1/sessions", {}, None),
         ("/v1/sessions/not-an-id", {}, None),
         (f"/v1/environments/{ID}", {}, None),
@@ -55,6 +57,45 @@ AGENTCORE = {"x-amzn-code-interpreter-session-id": SHORT}
 def test_what_a_request_is_for(address: str, headers: dict[str, str], named: Named | None) -> None:
     path, _, query = address.partition("?")
     assert find_named(path, query, HTTPHeaders(headers)) == named
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "named"),
+    [
+        ("/v1/sessions", f'{{"environment": "python", "workspace_id": "{ID}"}}', WORKSPACE),
+        ("/v1/sessions", f'{{"replay_of": "{ID}"}}', SESSION),
+        ("/v1/sessions", f'{{"from": {{"session": "{ID}", "cell": 3}}}}', SESSION),
+        ("/v1/notebooks/replay", f'{{"notebook": {{}}, "continue_session": "{ID}"}}', SESSION),
+        ("/v1/notebooks/replay", f'{{"session_id": "{ID}"}}', SESSION),
+        ("/librechat/v1/exec", f'{{"code": "1", "session_id": "{format_id(ID)}"}}', WORKSPACE),
+        ("/v1/sessions", "{}", None),
+        ("/v1/sessions", '{"workspace_id": 3}', None),
+        ("/v1/sessions", "[" * 60_000, None),
+        ("/v1/sessions", "\udcff", None),
+    ],
+)
+def test_what_a_body_says_a_request_is_for(path: str, body: str, named: Named | None) -> None:
+    assert find_in_body(path, body.encode("utf-8", "surrogateescape")) == named
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "read"),
+    [
+        ("POST", "/v1/sessions", {"Content-Length": "2"}, True),
+        ("POST", "/v1/sessions", {"Content-Length": "65536"}, True),
+        ("POST", "/v1/sessions", {"Content-Length": "65537"}, False),
+        ("POST", "/v1/sessions", {"Content-Length": "0"}, False),
+        ("POST", "/v1/sessions", {"Transfer-Encoding": "chunked"}, False),
+        ("POST", "/v1/sessions", {"Content-Length": "2", "Expect": "100-continue"}, False),
+        ("GET", "/v1/sessions", {"Content-Length": "2"}, False),
+        ("POST", "/v1/tokens", {"Content-Length": "2"}, False),
+    ],
+)
+def test_only_short_bodies_are_read_that_may_say_it(
+    method: str, path: str, headers: dict[str, str], *, read: bool
+) -> None:
+    request: Any = SimpleNamespace(method=method, path=path, headers=HTTPHeaders(headers))
+    assert may_name(cast("HTTPServerRequest", request)) is read
 
 
 def head(*headers: tuple[str, str], method: str = "POST") -> list[str]:
