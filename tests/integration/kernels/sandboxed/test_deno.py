@@ -128,6 +128,8 @@ async def taken_up(stage: Stage) -> None:
     assert (await stage.js("console.log(kept)")).stdout == "of before\n"
 
 
+# Under gVisor it takes twenty core-seconds.
+@pytest.mark.parametrize("runtime_name", ["runc", "crun", pytest.param("runsc", marks=pytest.mark.long)])
 def test_a_kernel_for_javascript_and_typescript(on_stage: OnStage) -> None:
     async def test(stage: Stage) -> None:
         for part in (state, out_of_reach, output, errors, interrupts, deaths, restarts, taken_up, code_in_our_way):
