@@ -149,13 +149,19 @@ def test_the_middle_of_a_long_text_counts(client: Client) -> None:
         (b"{}", "nbformat"),
         (notebook(code("1"), {"cell_type": "cod"}), "cell 2"),
         (notebook(code("1"), code("2", {"output_type": "strange"})), "cell 2: output 1"),
-        (notebook(code("1"), kernelspec={"name": "ir", "language": "R", "display_name": "R"}), "'R'"),
     ],
 )
 def test_what_is_no_notebook_is_refused_with_the_cell_named(client: Client, given: bytes, said: str) -> None:
     with pytest.raises(InvalidRequest, match=r"notebook|cell") as caught:
         client.replay(given)
     assert said in caught.value.message
+
+
+def test_a_language_that_the_environment_has_not_is_named_with_those_it_has(client: Client) -> None:
+    given = notebook(code("1"), kernelspec={"name": "ir", "language": "R", "display_name": "R"})
+    replay = client.replay(given)
+    assert not replay.same
+    assert "no language 'r'; there are: python" in str(replay)
 
 
 def test_what_tools_write_that_is_not_quite_json_is_read(client: Client) -> None:
