@@ -113,7 +113,9 @@ async def timed(gateway: Gateway, tools: Tools) -> None:
 
 async def commands(tools: Tools) -> None:
     done = await tools("executeCommand", command="echo 'Hello world!'")
-    assert (await tools("executeCommand", command="python -c 'print(6 * 7)'"))["structuredContent"]["stdout"] == "42\n"
+    assert (await tools("executeCommand", command="python -c 'print(6 * 7)'"))["structuredContent"][
+        "stdout"
+    ] == "42\r\n"
     assert done["content"] == [{"type": "text", "text": "Hello world!\r\n"}]
     about = done["structuredContent"]
     assert (about["stdout"], about["stderr"], about["exitCode"], done["isError"]) == ("Hello world!\r\n", "", 0, False)
