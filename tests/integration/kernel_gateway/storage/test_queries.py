@@ -158,7 +158,7 @@ def sessions_and_what_runs() -> Iterator[Step]:
     yield from (step(each, "s", 0) for each in (cells.executions_without, cells.notes_without))
     new = [NewCell("cell", b"{}", "h0", "add"), NewCell("note", b"{}", "h1", note=1)]
     yield step(cells.append, "s", Head(), new)
-    yield from (step(each, "s") for each in (cells.head, cells.links))
+    yield from (step(each, "s") for each in (cells.head, cells.links, cells.find_only_runtime))
     yield step(cells.page, "s", Head())
     yield step(revisions.find_place, "s", "add")
     yield step(revisions.add, "s", [revisions.NewRevision(0, 0, 1, {"a": "é"}, 3)])
