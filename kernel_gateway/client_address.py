@@ -15,6 +15,8 @@ Networks = tuple[IPv4Network | IPv6Network, ...]
 MOST_HOPS: Final = 20
 """Addresses at the end of the header that are looked at."""
 HEADER: Final = "X-Forwarded-For"
+MARK: Final = "Sandcell-Forwarded"
+"""Of a request that one of several gateways passes on to another: which one did."""
 
 
 @cache

@@ -66,8 +66,6 @@ def check_consistency(settings: Settings) -> Settings:
     ):
         if getattr(settings, default) > getattr(settings, most):
             raise SettingInvalid(f"{default} must not be larger than {most}")
-    if bool(settings.access_key_id) != bool(settings.secret_access_key):
-        raise SettingInvalid("access_key_id and secret_access_key are given together or not at all")
     _require_key(settings)
     if not re.fullmatch(r"[0-9]{12}", settings.agentcore_account_id):
         raise SettingInvalid("agentcore_account_id must be 12 digits")
@@ -147,6 +145,8 @@ def _require_images(text: str) -> None:
 
 def _require_key(settings: Settings) -> None:
     """What clients and signatures can carry; a secret is in no message."""
+    if bool(settings.access_key_id) != bool(settings.secret_access_key):
+        raise SettingInvalid("access_key_id and secret_access_key are given together or not at all")
     if settings.access_key_id and not KEY_ID.fullmatch(settings.access_key_id):
         raise SettingInvalid("access_key_id must be 3 to 128 letters, digits, - and _")
     if settings.secret_access_key and not SECRET.fullmatch(settings.secret_access_key):

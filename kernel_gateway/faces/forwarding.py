@@ -28,7 +28,7 @@ from tornado.httputil import HTTPHeaders, HTTPMessageDelegate, HTTPServerRequest
 from tornado.iostream import IOStream, StreamClosedError
 from tornado.tcpclient import TCPClient
 
-from kernel_gateway.client_address import HEADER
+from kernel_gateway.client_address import HEADER, MARK
 from kernel_gateway.errors import GatewayError, NotFound
 from kernel_gateway.faces.agentcore.operations import SESSION
 from kernel_gateway.faces.body import SMALL_BODY
@@ -43,11 +43,10 @@ if TYPE_CHECKING:
     from kernel_gateway.services.gateways import Gateways
 
 log = structlog.get_logger(__name__)
-MARK: Final = "Sandcell-Forwarded"
-"""Of a request that a gateway passes on: which one did."""
 PIECE_BYTES: Final = 64 * 1024
 MOST_LOOKUPS: Final = 64
 """Requests at once whose place is being looked up, before it is known who asks."""
+LOOKUP_SECONDS: Final = 30.0
 CONNECT_SECONDS: Final = 2.0
 BODY_SECONDS: Final = 20.0
 """How long a short body may take that is looked at."""
@@ -158,7 +157,7 @@ def make_head(request: HTTPServerRequest, gateway_id: str) -> bytes:
     headers += [
         (HEADER, ", ".join(filter(None, hops))),
         (MARK, gateway_id),
-        ("Connection", "Upgrade" if "Upgrade" in request.headers else "close"),
+        ("Connection", "Upgrade" if request.headers.get("Upgrade", "").lower() == "websocket" else "close"),
     ]
     lines = [f"{request.method} {request.uri} {request.version}", *(f"{name}: {value}" for name, value in headers)]
     return "\r\n".join([*lines, "", ""]).encode("latin-1", "replace")
@@ -190,8 +189,14 @@ class Forwards:
         return named.kind == "session" and self._gateways.lives_here(named.name)
 
     async def find(self, named: Named) -> Home | None:
-        async with self._lookups:
-            return await self._gateways.find(named.kind, named.name)
+        async with asyncio.timeout(LOOKUP_SECONDS), self._lookups:
+            home = await self._gateways.find(named.kind, named.name)
+        if home is None or not self._gateways.is_self(home):
+            return home
+        if home.live:
+            async with asyncio.timeout(LOOKUP_SECONDS):
+                await self._gateways.wait_taken()
+        return None
 
     async def connect(self, named: Named) -> tuple[Home, IOStream] | None:
         """A connection to where it is; None once it is here, or at none, or cannot be had: then a face says so.

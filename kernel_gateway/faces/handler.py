@@ -15,6 +15,7 @@ import structlog
 from tornado.web import RequestHandler
 
 from kernel_gateway import tracing
+from kernel_gateway.client_address import MARK
 from kernel_gateway.errors import (
     FileChanged,
     GatewayError,
@@ -74,6 +75,8 @@ class FaceHandler(ReceivingHandler):
 
     async def prepare(self) -> None:
         self._span = tracing.begin_request(self.request.headers)
+        if MARK in self.request.headers:  # whatever it asks for, what else comes with it is no request of its gateway's
+            self.close_after_answer()
         await super().prepare()
 
     async def send(self, answer: Answer, status: int) -> None:

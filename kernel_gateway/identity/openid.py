@@ -147,7 +147,7 @@ def read_id_token(text: str, keys: bytes, *, issuer: str, client_id: str, nonce:
     try:
         claims = jwt.decode(text, KeySet.import_key_set(msgspec.json.decode(keys)), algorithms=list(_ALGORITHMS)).claims
         wanted.validate(claims)
-    except (JoseError, ValueError, KeyError, TypeError) as error:
+    except (JoseError, msgspec.DecodeError, ValueError, KeyError, TypeError) as error:
         raise NotOpenId(f"its ID token does not count: {error}") from None
     if claims["nonce"] != nonce:  # a list in which it is, is not it
         raise NotOpenId("its ID token does not count: it answers another attempt")

@@ -614,7 +614,6 @@ class Services(Foundation):
     async def _close(self) -> None:
         await self.inspection.aclose()
         await self.background.aclose()
-        await self.gateways.leave()
         await self.dead_sandboxes.aclose()
         await self.ledger.close()
         with contextlib.suppress(GatewayError):
@@ -622,4 +621,5 @@ class Services(Foundation):
         await self.audit.close()
         await self._egress.aclose()
         self.mirrors.close()
+        await self.gateways.leave()
         await self.database.aclose()

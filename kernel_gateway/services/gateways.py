@@ -11,15 +11,18 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import structlog
 
 from kernel_gateway.errors import GatewayError
 from kernel_gateway.services.admission.open_calls import OpenCalls
 from kernel_gateway.services.adoption import Adoption
+from kernel_gateway.services.credentials.sign_ins import find_person, is_person, name_person
 from kernel_gateway.services.sessions.lifecycle import Lifecycle
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.settings import Settings
+from kernel_gateway.storage import sessions
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.engines.lease import Lease
 from kernel_gateway.storage.states import gateways
@@ -59,6 +62,9 @@ class Gateways:
         self._pause = min(settings.gateway_lease_seconds / RENEWALS, LONGEST_PAUSE_SECONDS)
         self._taking = asyncio.Lock()
         self._arriving: frozenset[str] = frozenset()
+        self._unsure = False
+        """Whether a takeover failed that the database may have kept."""
+        self._renewing = ThreadPoolExecutor(1, "lease")  # of its own: the others may be busy for longer than the lease
         self._on_change: list[Callable[[frozenset[str]], None]] = []
 
     @property
@@ -76,18 +82,17 @@ class Gateways:
         return session_id in self._registry and session_id not in self._arriving
 
     async def find(self, kind: str, name: str) -> Home | None:
-        """The other gateway that something is at; None when it is here, at none, or at one that is gone for good.
-
-        What is being taken over is here when that is done.
-        """
+        """The gateway that something is at; None when it is at none, or at one that is gone for good."""
         home = await self._database.run(lambda c: gateways.find_home(c, kind, name))
-        lease = self.lease
-        if home is None or lease is None or not (home.alive or home.live):
-            return None
-        if home.gateway_id == lease.place.gateway_id:
-            async with self._taking:
-                return None
-        return home
+        return home if home is not None and (home.alive or home.live) else None
+
+    def is_self(self, home: Home) -> bool:
+        return self.lease is not None and home.gateway_id == self.lease.place.gateway_id
+
+    async def wait_taken(self) -> None:
+        """What is being taken over is served here afterwards."""
+        async with self._taking:
+            return
 
     def on_change(self, heard: Callable[[frozenset[str]], None]) -> None:
         """Have it told which gateways live, as often as that is looked at."""
@@ -98,7 +103,7 @@ class Gateways:
         lease = self.lease
         while lease is not None:
             try:
-                await asyncio.to_thread(lease.renew)
+                await asyncio.get_running_loop().run_in_executor(self._renewing, lease.renew)
             except Exception as error:
                 log.warning("gateway_lease_not_renewed", error=str(error))
             if lease.lost:
@@ -121,13 +126,14 @@ class Gateways:
         lease = self.lease
         if lease is None or lease.lost or not lease.begun:
             return
+        lease.left = True
         seconds = RETURN_SECONDS if self._settings.keep_sessions_on_shutdown else 0.0
         with contextlib.suppress(GatewayError):
             await self._database.run(lambda c: gateways.leave(c, seconds))
 
     async def _look(self) -> None:
         async with self._taking:
-            self._arriving = frozenset(await self._database.run(gateways.take_over))
+            self._arriving = frozenset(await self._take_over())
             if self._arriving:
                 await self._take_up(list(self._arriving))
             self._arriving = frozenset()
@@ -135,6 +141,17 @@ class Gateways:
         for heard in self._on_change:
             heard(frozenset(alive))
         await self._end_void()
+
+    async def _take_over(self) -> set[str]:
+        """The sessions that are this gateway's from now on, and are not served yet."""
+        unsure, self._unsure = self._unsure, True
+        served = {live.id for live in self._registry}
+        taken = set(await self._database.run(gateways.take_over))
+        if unsure:
+            rows = await self._database.run(sessions.list_live)
+            taken |= {row.id for row in rows} - served - {live.id for live in self._registry}
+        self._unsure = False
+        return taken
 
     async def _take_up(self, session_ids: list[str]) -> None:
         """They are this gateway's from now on. One that is not served here would be served nowhere: then start anew."""
@@ -150,6 +167,7 @@ class Gateways:
     async def _end_void(self) -> None:
         """What was revoked or disabled at another gateway ends here, too."""
         credentials, principals = self._open_calls.list_credentials()
+        principals |= {find_person(each) for each in credentials if is_person(each)}
         principals |= {live.row.principal_id for live in self._registry if live.ending is None}
         if not credentials and not principals:
             return
@@ -158,6 +176,7 @@ class Gateways:
             self._open_calls.end_credential(each)
         for each in disabled:
             self._open_calls.end_principal(each)
+            self._open_calls.end_credential(name_person(each))  # while it looks at others
         for live in self._registry:
             if live.row.principal_id in disabled and live.ending is None:
                 self._lifecycle.end(live, "disabled", "its owner was disabled")

@@ -143,10 +143,15 @@ class Database:
                 await asyncio.wait({work}, timeout=DEADLINE_SECONDS)  # its commit is under way
         except asyncio.CancelledError:
             caller.give_up()
+            work.cancel()  # where it has not begun it never will
             raise
         if not work.done():
+            work.cancel()
             raise TimeoutError
-        return work.result()
+        try:
+            return work.result()
+        except GivenUp:  # its commit was broken off and tried again, past the deadline
+            raise TimeoutError from None
 
     def _dispose(self) -> None:
         if self._kept is not None:
@@ -168,12 +173,16 @@ class _Caller:
 
     def ask(self, query: Callable[[Connection], T], connection: Connection) -> T:
         """In the thread: what the query gives, unless nobody waits for its commit; then raises GivenUp."""
+        self._require(commits=False)
         found = query(connection)
+        self._require(commits=True)
+        return found
+
+    def _require(self, *, commits: bool) -> None:
         with self._guard:
             if self._gave_up:
                 raise GivenUp
-            self._commits = True
-        return found
+            self._commits = commits
 
     def give_up(self) -> bool:
         """Whether nothing of it stays; else its commit is under way."""

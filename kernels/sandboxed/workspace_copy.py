@@ -102,6 +102,8 @@ class WorkspaceCopy:
         listed = await self._guest.list_tree(_TOP, limit=MOST_NAMES)
         wanted = check(listed, self._most_bytes)
         gone = await _in_thread(_find_gone, self._top, wanted, self._most_bytes)
+        if gone:  # under another name they may be among what is still to come: until then the store keeps them
+            self._top.with_name(_WHOLE).unlink(missing_ok=True)
         await _in_thread(_remove, gone)
         self._versions = {path: known for path, known in self._versions.items() if path in wanted}
         unknown = {os.fsencode(path): "cannot be listed" for path, entry in wanted.items() if entry.unread}

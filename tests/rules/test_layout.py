@@ -24,7 +24,6 @@ SMALL = {
     "kernels.guest.processes.deno": "one kind of kernel a module",
     "kernels.guest.without_tls": "imported before all that it is to spare, and by nothing else",
     "kernels.guest.workspace.shared_memory": "segments are removed by the user's identity, apart from requests",
-    "kernels.kubernetes.pod_status": "pure, beside what asks the cluster: what clusters say of pods",
 }
 """Modules below 40 lines that one other imports, each with the reason why it is no part of that one."""
 PATHS = {docs.module_of(path): path for package in PACKAGES for path in sorted((REPOSITORY / package).glob("**/*.py"))}

@@ -11,11 +11,13 @@ import asyncio
 import contextlib
 import uuid
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import structlog
+from tornado.http1connection import HTTP1Connection
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
+from kernel_gateway.client_address import MARK
 from kernel_gateway.errors import GatewayError, InvalidRequest, NotFound, SessionTerminated, ShuttingDown, Unauthorized
 from kernel_gateway.faces import scopes
 from kernel_gateway.faces.audit import Problem, take_record
@@ -96,6 +98,11 @@ class ChannelsHandler(WebSocketHandler):
     def set_default_headers(self) -> None:
         """No word about the server; nothing is cached or guessed at."""
         set_default_headers(self, self.request_id)
+
+    def prepare(self) -> None:
+        """Called by tornado: what a gateway passes on and is no socket after all is the last of its connection."""
+        if MARK in self.request.headers:
+            cast("HTTP1Connection", self.request.connection)._disconnect_on_finish = True
 
     def compute_etag(self) -> None:
         """No entity tags: nothing here is cached."""

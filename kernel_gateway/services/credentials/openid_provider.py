@@ -170,6 +170,8 @@ class OpenIdProvider:
     async def _ask_for_more(self, metadata: Metadata, granted: Granted, claims: dict[str, Any]) -> dict[str, Any]:
         """Claims that are not in the ID token, where the settings name any: many providers have them apart."""
         wanted = {self._settings.oidc_principal_claim, *(each.claim for each in self._rules)}
+        if self._settings.oidc_principal_claim == "email":
+            wanted.add("email_verified")
         if not metadata.userinfo_endpoint or all(find_claim(claims, name) is not None for name in wanted):
             return {}
         bearer = {"Authorization": f"Bearer {granted.access_token}"}

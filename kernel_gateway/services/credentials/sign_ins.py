@@ -185,3 +185,8 @@ def name_person(principal_id: str) -> str:
 
 def is_person(credential_id: str) -> bool:
     return credential_id.startswith(_PERSON)
+
+
+def find_person(credential_id: str) -> str:
+    """The principal's id of one that `is_person`."""
+    return credential_id.removeprefix(_PERSON)

@@ -18,6 +18,7 @@ from functools import partial
 import structlog
 
 from kernel_gateway import metrics
+from kernel_gateway.errors import LimitReached
 from kernel_gateway.services.admission.fair_shares import FairShares
 from kernel_gateway.services.admission.memory_room import MemoryRoom
 from kernel_gateway.services.background import Background
@@ -50,6 +51,8 @@ CLAIMS_AT_ONCE = 8
 """Sessions that are being given a sandbox. Of many that ask together the first are served before the last are begun:
 that is no slower for the last, and half as long for most.
 """
+TURN_SECONDS = 10.0
+"""How long a session waits for others to be given theirs: where the store is slow, each takes as long as it does."""
 REMOVALS_AT_ONCE = 2
 """The launcher's threads serve sessions as well, which must not wait until a large pool is removed."""
 MEGABYTE = 1024 * 1024
@@ -89,7 +92,7 @@ class Pools:
         self._claims = FairShares(
             "a sandbox of a pool",
             CLAIMS_AT_ONCE,
-            wait_seconds=settings.start_deadline_seconds,
+            wait_seconds=TURN_SECONDS,
             most_waiting=settings.live_sessions,
         )
         self._taken_at = float("-inf")
@@ -107,12 +110,13 @@ class Pools:
     ) -> AsyncIterator[SpareSandbox | None]:
         """`reserve`, once it is the owner's turn to be given one; the turn is held over the block.
 
-        It is neither waited for nor held where there is none. Raises LimitReached.
+        It is neither waited for nor held where there is none, and by who has files to wait for. A turn puts a burst in
+        order and refuses nobody: who has waited for long goes on without one.
         """
         pool = self._find(environment, has_files=has_files)
         share = None
-        if pool is not None and pool.ready:
-            with metrics.time_phase("place"):
+        if pool is not None and pool.ready and not has_files:
+            with metrics.time_phase("place"), contextlib.suppress(LimitReached):
                 share = await self._claims.take(owner)
         try:
             spare = self.reserve(environment, has_files=has_files)

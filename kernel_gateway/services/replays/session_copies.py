@@ -48,6 +48,8 @@ from sandcell.models.sessions import Session, StartSession
 from workspace_sync import Mirror
 
 log = structlog.get_logger(__name__)
+DISCARD_SECONDS = 60.0
+"""How long a copy that failed waits until its files are gone."""
 
 
 @dataclass(frozen=True)
@@ -119,11 +121,17 @@ class SessionCopies:
         """
         first, *others = wanted
         copied: list[Session | GatewayError] = [await self.copy(principal, session_id, first)]
-        for each in others:
-            try:
-                copied.append(await self.copy(principal, first.session_id, each))
-            except GatewayError as error:
-                copied.append(error)
+        try:
+            for each in others:
+                try:
+                    copied.append(await self.copy(principal, first.session_id, each))
+                except GatewayError as error:
+                    copied.append(error)
+        except BaseException:
+            for made in copied:
+                if isinstance(made, Session):
+                    self._background.spawn(self.remove(principal, made.id), f"end of the copy {made.id}")
+            raise
         async with asyncio.TaskGroup() as group:
             waking = [group.create_task(self._try_wake(principal, each)) for each in copied]
         return [each.result() for each in waking]
@@ -175,7 +183,9 @@ class SessionCopies:
             return await self._add(live, chosen, kept, wanted)
         except BaseException:
             self._hibernation.give_up(begun)
-            self._background.spawn(self._discard(wanted.session_id), f"discard the copy {wanted.session_id}")
+            # Waited for: who tries again with the same id is not to lose files of the next copy by it.
+            discard = self._background.spawn(self._discard(wanted.session_id), f"discard {wanted.session_id}")
+            await asyncio.wait({discard}, timeout=DISCARD_SECONDS)
             raise
 
     async def _discard(self, session_id: str) -> None:

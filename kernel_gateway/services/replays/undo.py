@@ -29,6 +29,7 @@ from kernel_gateway.errors import (
     InvalidRequest,
     NotFound,
     SessionBusy,
+    translate,
     translated,
 )
 from kernel_gateway.identity.principal import Principal
@@ -128,7 +129,7 @@ class Undo:
 
     async def _finish(self, live: LiveSession, undoing: Undoing) -> None:
         give_up = asyncio.get_running_loop().time() + FINISH_SECONDS
-        with live.at_rest(again=True):
+        with live.at_rest(again=True), live.alone():
             while True:
                 try:
                     if live.executions != undoing.executions:
@@ -138,7 +139,8 @@ class Undo:
                     target = _Target(steps[last_step(steps, undoing.after) - 1], steps, live.executions)
                     await self._restore(owner, live, state, target)
                     return await self._say(live, state, target)
-                except GatewayError as error:  # the store may be away
+                except Exception as raised:  # the store may be away
+                    error = translate(raised)
                     if not error.retryable or asyncio.get_running_loop().time() > give_up:
                         return await self._fail(live, error)
                     log.warning("undo_not_finished", session=live.id, error=error.code)
@@ -166,11 +168,18 @@ class Undo:
         record = live.row.record
         start = StartSession(from_=point, name="undo", checkpoint_every=0, keep_variables_mb=record.keep_variables_mb)
         fork = await self._forks.start(principal, start)
+        taken: list[CheckpointRow] = []
         try:
-            forked = await self._registry.require(principal, fork.id)
-            state = await self._checkpoints.take(forked, "passing", owner=live.id)
-        finally:
-            await asyncio.shield(self._sessions.stop(principal, fork.id))
+            try:
+                forked = await self._registry.require(principal, fork.id)
+                taken.append(await self._checkpoints.take(forked, "passing", owner=live.id))
+            finally:
+                await asyncio.shield(self._sessions.stop(principal, fork.id))
+        except BaseException:
+            for each in taken:
+                self._background.spawn(self._checkpoints.spend(each), f"end of checkpoint {each.name}")
+            raise
+        state = taken[0]
         lost = [each.name for each in state.report.variables if each.outcome != "kept"]
         if exact and lost:
             await self._checkpoints.spend(state)
@@ -185,19 +194,15 @@ class Undo:
             if live.executions != target.counted:
                 raise SessionBusy("something has run in the session meanwhile: undo it again", session_id=live.id)
             require()
-            before = live.row
-            text = f"**Undo**, back to how it was after cell {target.step.number}, has begun."
-            try:
+            with live.alone():
+                text = f"**Undo**, back to how it was after cell {target.step.number}, has begun."
                 await self._note(live, "undo", text, undoing=Undoing(target.step.id, state.id, live.executions))
-            except BaseException:
-                live.row = before
-                raise
-            try:
-                await self._restore(principal, live, state, target)
-            except GatewayError as error:
-                await self._fail(live, error)
-                raise
-            await self._say(live, state, target)
+                try:
+                    await self._restore(principal, live, state, target)
+                except Exception as error:
+                    await self._fail(live, translate(error))
+                    raise
+                await self._say(live, state, target)
 
     async def _restore(self, principal: Principal, live: LiveSession, state: CheckpointRow, target: _Target) -> None:
         """All that an undo does; what was done of it before is done once more."""
@@ -211,7 +216,7 @@ class Undo:
 
     async def _fail(self, live: LiveSession, error: GatewayError) -> None:
         text = f"**Undo failed:** {error.message}. Files and variables may be of either state."
-        await self._note(live, "undo", text, undoing=None)
+        await self._note_at_last(live, "undo", text, undoing=None)
 
     async def _put_files_back(
         self, principal: Principal, live: LiveSession, state: CheckpointRow, pause: tuple[float, float]
@@ -261,12 +266,25 @@ class Undo:
                 checkpoints.spend(connection, state.id)
 
         undone_now = (*live.row.record.undone, undone)
-        await self._note(live, "undone", text, spend, undone=undone_now, undoing=None)
+        await self._note_at_last(live, "undone", text, spend, undone=undone_now, undoing=None)
+
+    async def _note_at_last(self, live: LiveSession, *what: Any, **changed: Any) -> None:
+        """The same as `_note`, tried again while the database is away: what is told has happened."""
+        give_up = asyncio.get_running_loop().time() + FINISH_SECONDS
+        while True:
+            try:
+                return await self._note(live, *what, **changed)
+            except GatewayError as error:
+                if not error.retryable or asyncio.get_running_loop().time() > give_up:
+                    raise
+                log.warning("undo_not_stored", session=live.id, error=error.code)
+            await asyncio.sleep(AGAIN_SECONDS)
 
     async def _note(
         self, live: LiveSession, kind: str, text: str, store: Callable[[Connection], None] | None = None, **changed: Any
     ) -> None:
         """Keep what has changed with the session, and make it a note of the notebook, in one transaction."""
+        before = live.row
         live.row = dataclasses.replace(live.row, record=msgspec.structs.replace(live.row.record, **changed))
         record = live.build_record()
 
@@ -275,7 +293,11 @@ class Undo:
             if store is not None:
                 store(connection)
 
-        await self._record.note(live, kind, text, keep)
+        try:
+            await self._record.note(live, kind, text, keep)
+        except BaseException:
+            live.row = before
+            raise
 
 
 @dataclass(frozen=True)

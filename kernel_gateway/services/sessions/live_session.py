@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 MOST_TASKS = 1_000
 CLOCK_STEP_SECONDS = 5.0
 """What the host's clock has to be set by for times to be shifted; what is less passes as time."""
+_alone_with: ContextVar[str] = ContextVar("alone_with", default="")
+"""The session that the running task has alone."""
 NEWS_BYTES = 16_384
 
 
@@ -97,6 +100,7 @@ class LiveSession:
         self.memory: SessionMemory
         self.variables: SessionVariables
         self._resting = row.record.undoing is not None
+        self._taken = False
         self.stored = True
         """Whether the database has its row: not yet while its start waits for memory."""
         self.ending: Ending | None = None
@@ -215,8 +219,17 @@ class LiveSession:
 
     @contextlib.contextmanager
     def in_use(self) -> Iterator[None]:
-        """Work other than an execution: touches the idle clock at both ends and keeps it from running out between."""
+        """Work other than an execution: touches the idle clock at both ends and keeps it from running out between.
+
+        Raises SessionBusy while somebody else has the session alone.
+        """
         self.require_live()
+        if self._taken and _alone_with.get() != self.id:
+            raise SessionBusy(
+                "the session is being taken back to an earlier cell: try again",
+                session_id=self.id,
+                retry_after_seconds=1.0,
+            )
         self.touch()
         self._in_use += 1
         self._uses += 1
@@ -225,6 +238,16 @@ class LiveSession:
         finally:
             self._in_use -= 1
             self.touch()
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Meanwhile only the task that is in the block, and those that it starts, have the session `in_use`."""
+        self._taken, before = True, _alone_with.set(self.id)
+        try:
+            yield
+        finally:
+            self._taken = False
+            _alone_with.reset(before)
 
     @contextlib.contextmanager
     def at_rest(self, *, again: bool = False) -> Iterator[Callable[[], None]]:

@@ -164,10 +164,11 @@ class Sessions:
         return live.describe() if live.sandbox.meter.has_measured else await _describe_now(live)
 
     def _build(self, row: SessionRow, surroundings: Surroundings | None, spare: SpareSandbox | None) -> LiveSession:
-        """Raises Conflict when a session of this id lives."""
+        """Raises Conflict when a session of this id lives, ShuttingDown."""
         sandbox_id = "" if spare is None or spare.id == row.id else spare.id
         record = msgspec.structs.replace(row.record, surroundings=surroundings, sandbox_id=sandbox_id)
         try:
+            self._readiness.require_accepting()  # asked again: its turn at the pool may have been waited for
             live = self._builder.build(replace(row, record=record))
         except BaseException:
             if spare is not None:

@@ -34,6 +34,8 @@ class Lease:
     def __init__(self, engine: Engine, place: Place) -> None:
         self.place = place
         self.lost = False
+        self.left = False
+        """Whether the gateway ends: nothing renews it any more."""
         self._engine = engine
         self._epoch = 0
         self._own_until = 0.0
@@ -59,6 +61,8 @@ class Lease:
     def renew(self) -> None:
         """Blocking; raises DatabaseUnavailable once another gateway has taken over, DBAPIError."""
         with self._guard:
+            if self.left:
+                return
             began = _now()
             try:
                 if self._connection is None:

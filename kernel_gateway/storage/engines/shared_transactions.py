@@ -113,9 +113,14 @@ class SharedTransactions:
 
     def _run_group(self, group: Sequence[_Asked]) -> Iterator[Sequence[Ended]]:
         """What is committed, as soon as it is: a caller must not pass its deadline while others have their turn."""
-        if len(group) > 1:
-            with contextlib.suppress(BaseException):  # raised below, to the one whose it is
+        while len(group) > 1:
+            try:
                 values = self._commit(group)
+            except GivenUp:  # by some: the others go on together
+                group = [each for each in group if not each.answer.done()]
+            except BaseException:  # raised below, to the one whose it is
+                break
+            else:
                 yield [(each, value, None) for each, value in zip(group, values, strict=True)]
                 return
         for each in group:

@@ -84,7 +84,9 @@ def test_rest_lets_through_what_the_scope_includes(http: httpx.Client, tokens: d
     for route in GUARDED:
         if route.method == "GET" and route.scope is not None and not route.parameters:
             for scope in _find_enough(route.scope):
-                assert http.get(route.path, headers=bearer(tokens[scope])).status_code == 200, route.path
+                answer = http.get(route.path, headers=bearer(tokens[scope]))
+                unbegun = (404, "not_found") if route.name == "getAuditVerification" else None
+                assert answer.status_code == 200 or code_of(answer) == unbegun, route.path
 
 
 @pytest.mark.parametrize("route", jupyter.TABLE, ids=lambda each: each.event)
