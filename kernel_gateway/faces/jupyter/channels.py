@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import uuid
 from functools import cached_property
+from http import HTTPStatus
 from typing import Any, Final, cast
 
 import structlog
@@ -99,10 +100,11 @@ class ChannelsHandler(WebSocketHandler):
         """No word about the server; nothing is cached or guessed at."""
         set_default_headers(self, self.request_id)
 
-    def prepare(self) -> None:
-        """Called by tornado: what a gateway passes on and is no socket after all is the last of its connection."""
-        if MARK in self.request.headers:
+    def finish(self, chunk: str | bytes | dict[Any, Any] | None = None) -> asyncio.Future[None]:
+        """Called with the end of the handshake. What a gateway passed on and is no socket is its connection's last."""
+        if MARK in self.request.headers and self.get_status() != HTTPStatus.SWITCHING_PROTOCOLS:
             cast("HTTP1Connection", self.request.connection)._disconnect_on_finish = True
+        return super().finish(chunk)
 
     def compute_etag(self) -> None:
         """No entity tags: nothing here is cached."""

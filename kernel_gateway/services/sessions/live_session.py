@@ -99,8 +99,7 @@ class LiveSession:
         self.late: LateOutputs
         self.memory: SessionMemory
         self.variables: SessionVariables
-        self._resting = row.record.undoing is not None
-        self._taken = False
+        self._resting, self._taken = row.record.undoing is not None, False
         self.stored = True
         """Whether the database has its row: not yet while its start waits for memory."""
         self.ending: Ending | None = None
