@@ -67,16 +67,21 @@ def _measure(
     start = time.perf_counter() - began
     imports = _run(http, session, "import pandas")
     _run(http, session, CODE.format(size_mb))
+    before = set(_list_files(service, session))
     began = time.perf_counter()
     http.post(f"/v1/sessions/{session}/hibernate").raise_for_status()
     down = time.perf_counter() - began
-    places = (service.data_dir / "store" / "variables" / session, service.data_dir / "sandboxes" / session)
-    files = [each for place in places for each in place.rglob("*") if each.is_file()]
-    size = sum(each.stat().st_blocks * 512 for each in files)
+    size = sum(each.stat().st_blocks * 512 for each in _list_files(service, session) if each not in before)
     _await_pool(http)
     wake = _run(http, session, CHECK.format(size_mb))
     http.delete(f"/v1/sessions/{session}").raise_for_status()
     return start, imports, down, wake, float(size)
+
+
+def _list_files(service: RunningService, session: str) -> list[Path]:
+    """Variables of hibernated sessions in the store, and what is left of this one's sandbox."""
+    places = (service.data_dir / "store" / "variables", service.data_dir / "sandboxes" / session)
+    return [each for place in places for each in place.rglob("*") if each.is_file()]
 
 
 def _await_pool(http: httpx.Client) -> None:
