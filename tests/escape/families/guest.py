@@ -47,13 +47,15 @@ ATTEMPTS = (
         "stopper = '''\n"
         "import os, signal, time\n"
         "known, give_up = set(os.listdir('/proc')), time.monotonic() + 2\n"
+        "print('stopping', flush=True)\n"
         "while time.monotonic() < give_up:\n"
         "    for pid in set(os.listdir('/proc')) - known:\n"
         "        try: os.kill(int(pid), signal.SIGSTOP)\n"
         "        except (OSError, ValueError): pass\n"
+        "open('/tmp/stopper-is-over', 'w')\n"
         "'''\n"
-        "subprocess.Popen([sys.executable, '-c', stopper], start_new_session=True)\n"
-        "time.sleep(0.2); print('stopping')",
+        "stops = subprocess.Popen([sys.executable, '-c', stopper], stdout=subprocess.PIPE, start_new_session=True)\n"
+        "print(stops.stdout.readline().decode().strip())",
         "said: stopping",
         check=checks.commands_end_in_time,
     ),
