@@ -79,7 +79,8 @@ async def looks_into(service: RunningService, directory: Path) -> None:
             await page.wait_for(f"{PANEL}('reports/')")
             await page.wait_for("document.querySelector('.panel').innerText.includes('rain <1>.csv')")
             await page.evaluate(DROP)
-            await page.wait_for("document.querySelector('.panel').innerText.includes('dropped #1.txt')")
+            # Listed, not only named as what is being sent.
+            await page.wait_for("document.querySelector('.panel tbody')?.innerText.includes('dropped #1.txt')")
             assert session.run("open('reports/dropped #1.txt').read()").text == "'from a person'"
             saved = {"behavior": "allow", "downloadPath": str(directory)}
             await page.ask("Browser.setDownloadBehavior", **saved)
