@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
-from sqlalchemy import Connection
 
 from kernel_gateway.services.mirroring.spool import Spool
 from kernel_gateway.services.results.kept_outputs import KeptOutputs
@@ -28,13 +27,15 @@ log = structlog.get_logger(__name__)
 class Backlog:
     """`take_up` once at start, then `work_off` at every sweep.
 
-    `remove_spent` remove states of sessions from the store that nobody is to have any more.
+    `service_id` is that of the data directory; `remove_spent` remove states of sessions that nobody is to have any more
+    from the store.
     """
 
     def __init__(
         self,
         *,
         database: Database,
+        service_id: str,
         kept_outputs: KeptOutputs,
         spool: Spool,
         notebooks: Notebooks,
@@ -46,6 +47,7 @@ class Backlog:
         remove_spent: Sequence[Callable[[], Awaitable[None]]],
     ) -> None:
         self._database = database
+        self._service_id = service_id
         self._kept_outputs = kept_outputs
         self._spool = spool
         self._notebooks = notebooks
@@ -64,14 +66,12 @@ class Backlog:
         self._staged_uploads.load()
 
     async def set_aside_moved(self) -> None:
-        """Called once at start: of several gateways another may have had a workspace since, and changed its files."""
+        """Called once at start: another gateway may have had a workspace since, and changed its files."""
         waiting = self._spool.waiting()
-
-        def find(connection: Connection) -> list[str]:
-            return [each for each in waiting if not gateways.is_at_home(connection, each)]
-
-        for each in await self._database.run(find):
+        moved = await self._database.run(lambda c: gateways.list_moved(c, waiting, self._service_id))
+        for each in moved:
             await asyncio.to_thread(self._spool.set_aside, each)
+        await self._database.run(lambda c: gateways.take_all(c, self._service_id))
 
     async def work_off(self) -> None:
         """What needs no store, then what is to be kept, then what is to go. None that fails keeps another back."""

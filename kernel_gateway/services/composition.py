@@ -68,6 +68,7 @@ from kernel_gateway.settings import Settings
 from kernels.environment import Environment
 from kernels.sandbox import SandboxRuntime
 from workspace_sync import ObjectStore
+from workspace_sync.stores.claim_files import keep_service_id
 
 
 class Services(Foundation):
@@ -559,6 +560,7 @@ class Services(Foundation):
         """What an earlier process has left undone."""
         return Backlog(
             database=self.database,
+            service_id=keep_service_id(self.settings.state_path / "service-id"),
             kept_outputs=self.kept_outputs,
             spool=self.spool,
             notebooks=self.notebooks,

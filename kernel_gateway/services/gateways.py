@@ -145,7 +145,7 @@ class Gateways:
     async def _take_over(self) -> set[str]:
         """The sessions that are this gateway's from now on, and are not served yet."""
         unsure, self._unsure = self._unsure, True
-        served = {live.id for live in self._registry}
+        served = {live.id for live in self._registry} if unsure else set()
         taken = set(await self._database.run(gateways.take_over))
         if unsure:
             rows = await self._database.run(sessions.list_live)
@@ -154,7 +154,7 @@ class Gateways:
         return taken
 
     async def _take_up(self, session_ids: list[str]) -> None:
-        """They are this gateway's from now on. One that is not served here would be served nowhere: then start anew."""
+        """They are this gateway's. One that is not served here would be served nowhere: then start again."""
         log.warning("sessions_taken_over", sessions=len(session_ids))
         try:
             await self._adoption.take_over(session_ids)

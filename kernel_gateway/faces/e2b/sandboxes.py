@@ -150,7 +150,7 @@ def _reaches_internet(environment: Environment) -> bool:
 
 
 def describe(call: Call, session: Session) -> dict[str, Any]:
-    """The answer to whoever begins to use one."""
+    """The answer to a client that begins to use one."""
     token = call.services.sandbox_tokens.derive(call.caller.credential_id, session.id)
     return answers.describe_sandbox(session, token)
 

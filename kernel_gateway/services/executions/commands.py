@@ -140,7 +140,7 @@ class Commands:
         self._background.spawn(self._go_on(live, kernel, row), f"command {row.id}")
 
     async def _go_on(self, live: LiveSession, kernel: SandboxedKernel, row: ExecutionRow) -> None:
-        """In the sandbox that was adopted alone: another, which the session may have by now, would begin it anew."""
+        """In the sandbox that was adopted alone: another, which the session may have by now, would begin it again."""
         gone = asyncio.Event()
         gone.set()  # whoever called that process hears of it no more
         with translated(), live.in_use():

@@ -160,6 +160,21 @@ def is_at_home(connection: Connection, workspace_id: str) -> bool:
     return gateway is None or connection.execute(at).scalar() in {None, gateway}
 
 
+def list_moved(connection: Connection, workspace_ids: Sequence[str], service_id: str) -> list[str]:
+    """Those of the workspaces that another service has had since; `service_id` is that of the data directory."""
+    query = select(workspaces.c.id).where(workspaces.c.id.in_(workspace_ids), workspaces.c.gateway != service_id)
+    return list(connection.execute(query).scalars())
+
+
+def take_all(connection: Connection, service_id: str) -> None:
+    """Called at a start: what gateways have had becomes this service's if it has the database alone.
+
+    Another one that is started with its own data directory later knows by that which of its copies are old.
+    """
+    if own(connection) is None:
+        connection.execute(update(workspaces).where(workspaces.c.gateway != service_id).values(gateway=service_id))
+
+
 def _end_dead(connection: Connection, gateway_id: str) -> bool:
     """End the life that a gateway may still have whose lease is over; False when it lives.
 

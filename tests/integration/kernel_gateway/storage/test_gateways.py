@@ -99,6 +99,29 @@ def test_a_workspace_stays_where_it_is_while_its_gateway_lives(url: str) -> None
     on_both(url, check)
 
 
+def test_what_gateways_had_is_a_single_service_s_and_copies_of_others_are_old(url: str) -> None:
+    async def check(first: Database, second: Database) -> None:
+        await first.run(end)
+        assert await second.run(lambda c: gateways.list_moved(c, ["s", "t"], "second")) == ["s"]
+        assert await first.run(lambda c: gateways.list_moved(c, ["s", "t"], "first")) == []
+        await second.run(lambda c: gateways.take_all(c, "second"))  # it is one of several: nothing is taken
+        assert await first.run(lambda c: gateways.list_moved(c, ["s"], "first")) == []
+
+    async def go_back() -> None:
+        alone = Database(url)
+        try:
+            await alone.open()
+            assert await alone.run(lambda c: gateways.list_moved(c, ["s"], "third")) == ["s"]
+            await alone.run(lambda c: gateways.take_all(c, "third"))
+            assert await alone.run(lambda c: gateways.list_moved(c, ["s"], "third")) == []
+            assert await alone.run(lambda c: gateways.list_moved(c, ["s"], "first")) == ["s"]
+        finally:
+            await alone.aclose()
+
+    on_both(url, check)
+    asyncio.run(go_back())
+
+
 def test_who_was_taken_over_from_writes_nothing_more(url: str) -> None:
     async def check(first: Database, second: Database) -> None:
         await second.run(lambda c: let_run_out(c, "first"))
