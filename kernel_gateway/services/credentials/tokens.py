@@ -143,10 +143,10 @@ class Tokens:
         return shown
 
 
-def require_administrator(principal: Principal, what: str, *, does: str = "manages") -> None:
+def require_administrator(principal: Principal, what: str) -> None:
     """Raises Forbidden for everybody else."""
     if not principal.admin:
-        raise Forbidden(f"only an administrator {does} {what}")
+        raise Forbidden(f"only an administrator manages {what}")
 
 
 def require_names(principal_name: str, what: str, name: str) -> None:
