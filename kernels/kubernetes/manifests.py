@@ -12,10 +12,9 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kernels.environment import Environment, NetworkMode
-from kernels.errors import SandboxFailed
+from kernels.environment import Environment
 from kernels.kubernetes.certificates import GUEST_FILES
-from kernels.oci.bundle import NETLINK_SOCKETS, USER_ID
+from kernels.oci.bundle import NETLINK_SOCKETS, USER_ID, way_out
 from kernels.sandbox import SandboxSpec
 
 Manifest = dict[str, Any]
@@ -68,7 +67,10 @@ def secret(service: str, spec: SandboxSpec, keys: Mapping[str, bytes], start: st
 
 
 def policy() -> Manifest:
-    """Nothing leaves a sandbox, and its guest's port alone is reached. The cluster's network has to enforce it."""
+    """Nothing leaves a sandbox, and its guest's port alone is reached. The cluster's network has to enforce it.
+
+    So it is for those that have a way out as well: the service dials them, and lends them its connections.
+    """
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -95,9 +97,8 @@ def is_closed(found: Manifest) -> bool:
 
 
 def pod(service: str, spec: SandboxSpec, *, image: str, runtime_class: str, owner: str) -> Manifest:
-    """The sandbox; `owner` is the uid of its Secret. Raises SandboxFailed for what a pod does not have yet."""
+    """The sandbox; `owner` is the uid of its Secret."""
     environment = spec.environment
-    _require_closed(environment)
     name = name_of(spec.sandbox_id)
     reference = {"apiVersion": "v1", "kind": "Secret", "name": name, "uid": owner}
     return {
@@ -128,15 +129,6 @@ def pod(service: str, spec: SandboxSpec, *, image: str, runtime_class: str, owne
             **({"runtimeClassName": runtime_class} if runtime_class else {}),
         },
     }
-
-
-def _require_closed(environment: Environment) -> None:
-    """There is no way out of a pod yet: what asks for one is refused, rather than started without."""
-    if environment.network.mode is not NetworkMode.SANDBOX or environment.role or environment.index:
-        raise SandboxFailed(
-            f"the environment {environment.name!r} asks for a network, an execution role or a package index, which the"
-            ' runtime kubernetes does not have yet: declare it with network = "SANDBOX" alone'
-        )
 
 
 def _user() -> Manifest:
@@ -188,14 +180,13 @@ def _command(spec: SandboxSpec, runtime_class: str) -> list[str]:
         "--file-bytes": environment.resources.storage_bytes,
         "--python": environment.python,
         "--netlink-sockets": counted,
-        "--network": environment.network.mode,
         "--keep-packages": int(environment.keep_packages),
         "--tls-port": PORT,
         "--tls-keys": KEYS,
         "--variables": json.dumps(dict(environment.variables), ensure_ascii=False),
     }
     command = [environment.python, "-I", "-B", "/opt/sandcell/guest"]
-    command += [str(part) for pair in arguments.items() for part in pair]
+    command += [*(str(part) for pair in arguments.items() for part in pair), *way_out(environment)]
     return [each.replace("$(", "$$(") for each in command]  # else the cluster would put a variable there
 
 

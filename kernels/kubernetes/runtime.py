@@ -28,7 +28,8 @@ from kernels.guest_client.client import GuestClient
 from kernels.kubernetes import accounts, certificates, images, manifests, pod_status
 from kernels.kubernetes.accounts import Account
 from kernels.kubernetes.cluster import Cluster, Exists, Missing, Object
-from kernels.kubernetes.streams import Streams
+from kernels.kubernetes.streams import Streams, reach
+from kernels.kubernetes.ways_out import WaysOut
 from kernels.sandbox import Finding, PagedOut, RuntimeSettings, SandboxInfo, SandboxSpec, SandboxUsage
 from kernels.wire.dialing import PATIENCE_SECONDS
 
@@ -70,6 +71,7 @@ class KubernetesRuntime:
         self.settings = settings
         self.cluster = Cluster(settings.kubernetes)
         self._streams = Streams()
+        self._ways_out = WaysOut(settings.data_directory / "pods")
         self._ends: dict[str, _End] = {}
         self._closed_off = False
         """Whether the policy has been there."""
@@ -198,7 +200,8 @@ class KubernetesRuntime:
             await asyncio.sleep(_DIAL_SECONDS)
 
     async def listen(self, sandbox_id: str, name: str) -> socket.socket:
-        raise SandboxFailed("there is no way out of a pod yet")
+        _require_id(sandbox_id)
+        return await self._ways_out.open(sandbox_id, name, functools.partial(self._reach, sandbox_id))
 
     async def open_beneath(self, sandbox_id: str, path: bytes) -> int:
         raise PermissionError(13, "the copy of a workspace is the service's own: nothing in it is closed to it")
@@ -213,6 +216,7 @@ class KubernetesRuntime:
         await asyncio.shield(self._remove(sandbox_id))
 
     async def aclose(self) -> None:
+        await self._ways_out.aclose()
         for end in self._ends.values():
             await end.guest.aclose()
         await self._streams.aclose()
@@ -243,9 +247,6 @@ class KubernetesRuntime:
         kubernetes = self.settings.kubernetes
         runtime_class = kubernetes.classes.get(spec.environment.image, "")
         image = images.reference(spec.environment, kubernetes.registry)
-        manifests.pod(
-            self.service, spec, image=image, runtime_class=runtime_class, owner=""
-        )  # refused before any is made
         keys = await asyncio.to_thread(certificates.make, name)
         secret = await self.cluster.create_secret(manifests.secret(self.service, spec, keys, start))
         self._make_place(spec.sandbox_id)
@@ -286,6 +287,7 @@ class KubernetesRuntime:
     async def _remove(self, sandbox_id: str, owner: str = "") -> None:
         """The pod, and once it has ended what is left. With an `owner`, a Secret's uid, a pod of that one alone."""
         name = manifests.name_of(sandbox_id)
+        await self._ways_out.close(sandbox_id)
         end = self._ends.pop(sandbox_id, None)
         if end is not None:
             await end.guest.aclose()
@@ -315,6 +317,10 @@ class KubernetesRuntime:
                 await asyncio.sleep(pause)
                 pause = min(pause * 1.5, _SLOW_POLL_SECONDS)
                 pod = await self.cluster.read_pod(name)
+
+    async def _reach(self, sandbox_id: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        end = await self._end(sandbox_id)
+        return await reach((end.address, manifests.PORT), manifests.name_of(sandbox_id), end.context)
 
     async def _end(self, sandbox_id: str) -> _End:
         """How its guest is reached: known, or read from the cluster. Raises SandboxGone."""

@@ -25,11 +25,7 @@ class Streams:
 
     async def open(self, address: tuple[str, int], name: str, wanted: str, context: ssl.SSLContext) -> socket.socket:
         """A stream to the socket `wanted` of the guest whose certificate is for `name`; raises NotListening."""
-        try:
-            async with asyncio.timeout(CONNECT_SECONDS):
-                far = await asyncio.open_connection(*address, ssl=context, server_hostname=name, limit=PIECE_BYTES)
-        except (OSError, TimeoutError) as error:  # TLS's own are OSErrors
-            raise NotListening(f"the guest is not reached at {address[0]}: {error or 'no answer'}") from None
+        far = await reach(address, name, context)
         try:
             await _ask(far, wanted)
             return await self._lead_here(far)
@@ -53,6 +49,15 @@ class Streams:
 
     async def aclose(self) -> None:
         await cancel_all(list(self._carrying))
+
+
+async def reach(address: tuple[str, int], name: str, context: ssl.SSLContext) -> _Stream:
+    """A connection to the guest whose certificate is for `name`; raises NotListening."""
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            return await asyncio.open_connection(*address, ssl=context, server_hostname=name, limit=PIECE_BYTES)
+    except (OSError, TimeoutError) as error:  # TLS's own are OSErrors
+        raise NotListening(f"the guest is not reached at {address[0]}: {error or 'no answer'}") from None
 
 
 async def _ask(far: _Stream, wanted: str) -> None:

@@ -310,7 +310,7 @@ def _namespaces(user: str) -> list[dict[str, Any]]:
     return [{"type": "user", "path": user} if user else {"type": "user"}, *new]
 
 
-def _way_out(environment: Environment) -> list[str]:
+def way_out(environment: Environment) -> list[str]:
     """How far code reaches, as the guest has to know it to answer and to set variables; it decides nothing."""
     role, arguments = environment.role, ["--network", str(environment.network.mode)]
     if role is not None:
@@ -341,7 +341,7 @@ def _process(spec: SandboxSpec, processors_left: float) -> dict[str, Any]:
             "--file-bytes", str(environment.resources.storage_bytes),
             "--python", environment.python,
             "--netlink-sockets", str(NETLINK_SOCKETS),
-            *_way_out(environment),
+            *way_out(environment),
             *(("--keep-packages", "1") if environment.keep_packages else ()),
             *_variables(environment),
         ],

@@ -24,6 +24,7 @@ LINGER_SECONDS = 2.0
 HALF_OPEN_SECONDS = 30.0
 """How long a program may still send after the host has ended its side."""
 PAUSE_SECONDS = 0.2
+NOT_THERE = "the way out is not there at the moment, try again (no_proxy)"
 
 
 class EgressGateway:
@@ -75,8 +76,7 @@ class EgressGateway:
             try:
                 outside.connect(self._options.egress_socket(name))
             except OSError:
-                why = "the way out is not there at the moment, try again (no_proxy)"
-                await refuse(inside, 503, self._options.network, why)
+                await refuse(inside, 503, self._options.network, NOT_THERE)
             else:
                 await carry(inside, outside)
 
@@ -116,14 +116,19 @@ async def read(source: socket.socket) -> bytes:
 async def refuse(inside: socket.socket, status: int, mode: str, why: str) -> None:
     """Answer whatever HTTP request comes, so that the program names the network mode in its error."""
     await read_head(inside)
+    await asyncio.get_running_loop().sock_sendall(inside, refusal(status, mode, why))
+    await linger(inside)
+
+
+def refusal(status: int, mode: str, why: str) -> bytes:
+    """That answer, which ends its connection."""
     phrase = f"Network mode {mode}: {why}"
     body = phrase + "\n"
     answer = (
         f"HTTP/1.1 {status} {phrase}\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\n"
         f"Connection: close\r\n\r\n{body}"
     )
-    await asyncio.get_running_loop().sock_sendall(inside, answer.encode())
-    await linger(inside)
+    return answer.encode()
 
 
 async def read_head(inside: socket.socket) -> bytes:

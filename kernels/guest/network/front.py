@@ -2,6 +2,7 @@
 
 Only a sandbox whose gateway is not on its host has it (`--tls-port`). Who connects shows the gateway's certificate of
 this sandbox alone, and says in one line which socket it wants; from `ok` on bytes go both ways until an end closes.
+A connection for a way out is kept for a program (`lent`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from contextlib import suppress
 
 from ..deadline import timeout
 from ..options import Options
+from .lent import PREFIX, Lender
 
 MOST_CONNECTIONS = 200
 HELLO_SECONDS = 10.0
@@ -22,9 +24,9 @@ _KERNEL = re.compile(r"kernel/(g[1-9][0-9]{0,7}-[1-5])")
 _SECOND = re.compile(r"kernel/((?:deno|spec)-g[1-9][0-9]{0,7}-[1-4])")
 
 
-async def serve_front(options: Options) -> asyncio.AbstractServer:
+async def serve_front(options: Options, lender: Lender) -> asyncio.AbstractServer:
     """Listen on all addresses of the sandbox; raises OSError when the keys or the port cannot be had."""
-    front = _Front(options)
+    front = _Front(options, lender)
     return await asyncio.start_server(
         front.take, port=options.tls_port, ssl=make_context(options.tls_keys), limit=PIECE_BYTES
     )
@@ -54,23 +56,27 @@ def find_socket(options: Options, name: str) -> str:
 
 
 class _Front:
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, lender: Lender) -> None:
         self._options = options
+        self._lender = lender
         self._room = asyncio.Semaphore(MOST_CONNECTIONS)
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, whose other end has shown its certificate."""
-        async with self._room:
-            try:
-                await self._carry(reader, writer)
-            except (OSError, ValueError, asyncio.TimeoutError):
-                pass
-            finally:
-                writer.close()
+        try:
+            async with self._room:
+                async with timeout(HELLO_SECONDS):
+                    name = (await reader.readline())[:LONGEST_NAME].decode("ascii").strip()
+                if not name.startswith(PREFIX):
+                    return await self._carry(name, reader, writer)
+            # Outside of that room: programs that have their way out keep no gateway from reaching the guest.
+            await self._lender.lend(name[len(PREFIX) :], (reader, writer))
+        except (OSError, ValueError, asyncio.TimeoutError):
+            pass
+        finally:
+            writer.close()
 
-    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        async with timeout(HELLO_SECONDS):
-            name = (await reader.readline())[:LONGEST_NAME].decode("ascii").strip()
+    async def _carry(self, name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             path = find_socket(self._options, name)
             if not path:

@@ -46,14 +46,18 @@ async def _serve(options: Options, reaper: Reaper, kernel: Kernel, ports: dict[s
         control.accept_gateway, sock=bind_unix_socket(options.relay_socket, mode=0o600)
     )
     egress_gateway = EgressGateway(options, ports, control.missing_index.answer)
-    front = None
+    front = lender = None
     if options.tls_port:
         from ..network.front import serve_front  # noqa: PLC0415 - with TLS, which only few sandboxes have
+        from ..network.lent import Lender  # noqa: PLC0415
 
-        front = await serve_front(options)
+        lender = Lender(options)
+        await lender.start()
+        front = await serve_front(options, lender)
     await stop.wait()
-    if front is not None:
+    if front is not None and lender is not None:
         front.close()
+        lender.close()
     server.stop()
     relays.close()
     await egress_gateway.close()

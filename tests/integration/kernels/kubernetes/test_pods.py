@@ -9,7 +9,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,6 +18,9 @@ import pytest
 from sandcell import Client, Session
 from sandcell.errors import SandcellError
 from tests.conftest import UNHURRIED
+from tests.doubles.loopback_site import ADDRESS, loopback_site
+from tests.doubles.package_index import package_index
+from tests.doubles.s3_servers import ACCESS_KEY, BUCKET, s3_server
 from tests.kubernetes_cluster import Cluster, running_cluster
 from tests.reachable_python import make_reachable_python
 from tests.running_service import RunningService
@@ -33,18 +36,25 @@ def cluster(environments_dir: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @contextmanager
-def serving(cluster: Cluster, environments_dir: Path, pools: str = "") -> Iterator[RunningService]:
+def serving(
+    cluster: Cluster,
+    environments_dir: Path,
+    environments: str = "",
+    keys: Mapping[str, str] | None = None,
+    **more: object,
+) -> Iterator[RunningService]:
     """A service on pods, with directories of its own."""
     directory = Path(tempfile.mkdtemp(prefix="scdata", dir="/tmp"))
-    directory.joinpath("environments.toml").write_text(pools)
+    directory.joinpath("environments.toml").write_text(environments)
     settings = {
         "environments_dir": environments_dir,
         "runtime": "kubernetes",
         "kubernetes_config": cluster.config,
         "interrupt_grace_seconds": 1,
         **UNHURRIED,
+        **more,
     }
-    service = RunningService(directory, settings)
+    service = RunningService(directory, settings, keys)
     try:
         service.start()
         yield service
@@ -244,7 +254,7 @@ def test_a_session_gets_a_pod_that_was_ready(cluster: Cluster, environments_dir:
         pool = client.get_environment("python").pool
         return pool is not None and pool.ready == 2
 
-    with serving(cluster, environments_dir, pools="[python]\nwarm = 2\n") as service:
+    with serving(cluster, environments_dir, "[python]\nwarm = 2\n") as service:
         with service.client() as client:
             wait(lambda: is_full(client))
             ready = {each["metadata"]["name"] for each in cluster.objects("pods")}
@@ -258,6 +268,87 @@ def test_a_session_gets_a_pod_that_was_ready(cluster: Cluster, environments_dir:
         service.start()
         with service.client() as client:
             wait(lambda: is_full(client) and len(cluster.objects("pods")) == 2)  # those of before belong to nobody
+    wait(lambda: not left(cluster))
+
+
+NETWORKS = """
+[web]
+image = "python"
+network = "ALLOWLIST"
+allow = [{{host = "{address}", port = {port}, methods = ["GET"]}}]
+
+[public]
+image = "python"
+network = "PUBLIC"
+
+[work]
+image = "python"
+index_url = "{index}"
+[work.role]
+bucket = "{bucket}"
+prefix = "team/a"
+access = "read-write"
+endpoint_url = "{server}"
+"""
+ASK = """
+import urllib.error, urllib.request
+def ask(url, **more):
+    try:
+        return urllib.request.urlopen(urllib.request.Request(url, **more), timeout=120).read().decode()
+    except urllib.error.HTTPError as error:
+        return f"{error.code} {error.read().decode()}"
+"""
+
+
+def test_ways_out_of_pods_are_those_of_a_host(cluster: Cluster, environments_dir: Path, tmp_path: Path) -> None:
+    keys = {"AWS_ACCESS_KEY_ID": ACCESS_KEY[0], "AWS_SECRET_ACCESS_KEY": ACCESS_KEY[1]}
+    with loopback_site() as port, package_index() as index, s3_server("rclone", tmp_path) as server:
+        index.add("tiny", tiny="said = 'from the index'")
+        declared = NETWORKS.format(address=ADDRESS, port=port, index=index.url, bucket=BUCKET, server=server)
+        private = f"{ADDRESS}:{port}"
+        with serving(cluster, environments_dir, declared, keys, egress_private=private) as service:
+            with service.client() as client:
+                site = f"http://{ADDRESS}:{port}"
+                web = client.start_session(environment="web")
+                client.run(web.id, ASK)
+
+                def ask(session: str, what: str) -> str:
+                    result = client.run(session, f"print({what})")
+                    assert result.status == "ok", result
+                    return str(result.stdout)
+
+                assert "you asked for /a" in ask(web.id, f"ask('{site}/a')")
+                assert ask(web.id, f"ask('{site}/a', method='POST', data=b'x')").startswith("403")
+                assert ask(web.id, "ask('http://203.0.113.9/')").startswith("403")
+                many = "__import__('concurrent.futures', fromlist=['x']).ThreadPoolExecutor(30)"
+                answers = f"sum('asked for /m' in each for each in {many}.map(ask, ['{site}/m'] * 90))"
+                assert ask(web.id, answers) == "90\n"
+                used = client.get_session(web.id).network.used
+                assert (used.requests, used.refused) == (93, 2), used
+
+                with client.session(environment="public") as public:
+                    public.run(ASK)
+                    assert "you asked for /p" in public.run(f"print(ask('{site}/p'))").stdout  # the operator's
+                    for url in ("http://10.55.0.1:6443/", "http://169.254.169.254/latest/", "http://10.57.0.1/"):
+                        assert public.run(f"print(ask('{url}'))").stdout.startswith("403"), url
+
+                with client.session(environment="work") as work:
+                    assert "Successfully installed tiny" in work.run("%pip install tiny").stdout
+                    assert work.run("import tiny\nprint(tiny.said)").stdout == "from the index\n"
+                    put = work.run(
+                        f"import boto3\ns3 = boto3.client('s3')\n"
+                        f"s3.put_object(Bucket='{BUCKET}', Key='team/a/made', Body=b'in a pod' * 100_000)\n"
+                        f"print(len(s3.get_object(Bucket='{BUCKET}', Key='team/a/made')['Body'].read()))"
+                    )
+                    assert put.stdout == "800000\n", put
+                    refused = work.run(f"s3.get_object(Bucket='{BUCKET}', Key='team/b/other')")
+                    assert "AccessDenied" in str(refused.error), refused
+            service.kill()
+            service.start()
+            with service.client() as client:
+                result = client.run(web.id, f"print(ask('{site}/after'))")
+                assert "you asked for /after" in result.stdout, result
+                client.stop_session(web.id)
     wait(lambda: not left(cluster))
 
 

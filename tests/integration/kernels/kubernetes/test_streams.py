@@ -16,6 +16,7 @@ import pytest
 from kernels.cancelling import cancel_all
 from kernels.errors import NotListening
 from kernels.guest.network.front import serve_front
+from kernels.guest.network.lent import Lender
 from kernels.guest.options import Options
 from kernels.kubernetes import certificates
 from kernels.kubernetes.streams import Streams
@@ -58,7 +59,7 @@ async def place(directory: Path, now: datetime | None = None) -> AsyncIterator[P
                 await writer.drain()
 
     behind = await asyncio.start_unix_server(twice, options.http_socket)
-    front = await serve_front(options)
+    front = await serve_front(options, Lender(options))
     streams = Streams()
     try:
         async with asyncio.timeout(GUARD_SECONDS):

@@ -7,10 +7,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from kernels.environment import Environment, ExecutionRole, NetworkMode, NetworkPolicy, PackageIndex, Resources
-from kernels.errors import SandboxFailed
 from kernels.kubernetes import manifests
 from kernels.sandbox import SandboxSpec
 
@@ -85,17 +82,16 @@ def test_a_class_is_asked_for_and_gvisor_counts_its_own_sockets() -> None:
     assert "runtimeClassName" not in make()["spec"]
 
 
-@pytest.mark.parametrize(
-    "environment",
-    [
-        replace(ENVIRONMENT, network=NetworkPolicy(NetworkMode.PUBLIC)),
-        replace(ENVIRONMENT, role=ExecutionRole("bucket", "prefix")),
-        replace(ENVIRONMENT, index=PackageIndex("https://index.example/")),
-    ],
-)
-def test_what_asks_for_a_way_out_is_refused(environment: Environment) -> None:
-    with pytest.raises(SandboxFailed, match="does not have yet"):
-        make(environment)
+def test_the_guest_of_an_environment_with_ways_out_is_told_of_them_and_its_pod_is_closed_off_all_the_same() -> None:
+    role = ExecutionRole("bucket", "prefix/", region="eu-west-1")
+    open_one = replace(ENVIRONMENT, network=NetworkPolicy(NetworkMode.PUBLIC), role=role, index=PackageIndex(""))
+    pod = make(open_one)
+    command = pod["spec"]["containers"][0]["command"]
+    told = dict(zip(command[4::2], command[5::2], strict=True))
+    assert (told["--network"], told["--role"], told["--region"]) == ("PUBLIC", "s3://bucket/prefix/", "eu-west-1")
+    assert told["--index"] == "1"
+    assert pod["metadata"]["labels"] == make()["metadata"]["labels"]
+    assert pod["spec"]["dnsConfig"] == {"nameservers": ["127.0.0.1"]}
 
 
 def test_nothing_leaves_a_sandbox_and_one_port_is_reached() -> None:
