@@ -11,11 +11,10 @@ import tempfile
 import time
 from pathlib import Path
 
-import httpx
-
-from benchmarks.attach_client import Client, Server
+from benchmarks.attach_client import SECONDS, Client, Server
 from benchmarks.attach_peer import KernelGateway
 from benchmarks.bounds import at_most
+from benchmarks.plain_http import Connection
 from benchmarks.warm_pool import SETTINGS, create_at_once, measure_burst
 from tests.running_service import RunningService
 
@@ -27,7 +26,7 @@ def run(service: RunningService, environments_dir: Path, *, rounds: int = SIZE) 
     """A burst of so many; two rounds come with a burst of two."""
     service.stop()
     service.start(**SETTINGS)
-    address = {"base_url": service.url, "headers": {"Authorization": f"Bearer {service.token}"}, "timeout": 600}
+    address = {"base_url": service.url, "headers": {"Authorization": f"Bearer {service.token}"}, "timeout": SECONDS}
     cold = asyncio.run(create_at_once(address, rounds))
     service.stop()
     warm = measure_burst(environments_dir, rounds)
@@ -53,20 +52,21 @@ def _measure_peer(environments_dir: Path, size: int) -> list[float]:
 
 
 async def _start_kernels(server: Server, size: int) -> list[float]:
-    limits = httpx.Limits(max_connections=size, max_keepalive_connections=size)
-    async with httpx.AsyncClient(headers=server.headers, timeout=600, trust_env=False, limits=limits) as http:
-        await asyncio.gather(*(http.get(f"{server.url}/api/kernelspecs") for _ in range(size)))
-        kernels: list[str] = []
-        try:
-            return await asyncio.gather(*(_start_kernel(http, server, kernels) for _ in range(size)))
-        finally:
-            for kernel in kernels:
-                await http.delete(f"{server.url}/api/kernels/{kernel}")
+    callers = await asyncio.gather(*(Connection.connect(server.url, server.headers) for _ in range(size)))
+    kernels: list[str] = []
+    try:
+        await asyncio.gather(*(each.ask("GET", "/api/kernelspecs") for each in callers))
+        async with asyncio.timeout(SECONDS):
+            return await asyncio.gather(*(_start_kernel(each, server, kernels) for each in callers))
+    finally:
+        for kernel in kernels:
+            await callers[0].ask("DELETE", f"/api/kernels/{kernel}")
+        await asyncio.gather(*(each.aclose() for each in callers))
 
 
-async def _start_kernel(http: httpx.AsyncClient, server: Server, kernels: list[str]) -> float:
+async def _start_kernel(caller: Connection, server: Server, kernels: list[str]) -> float:
     started = time.perf_counter()
-    kernel = (await http.post(f"{server.url}/api/kernels", json={})).raise_for_status().json()["id"]
+    kernel = (await caller.ask("POST", "/api/kernels", {}))["id"]
     kernels.append(kernel)
     client = await Client.attach(server, kernel, "v1")
     await client.until_idle(await client.send("1 + 1"))

@@ -14,6 +14,7 @@ import httpx
 
 from benchmarks import cold_start
 from benchmarks.bounds import at_most
+from benchmarks.plain_http import Connection
 from kernels.oci import environments
 from kernels.oci.cgroups import Cgroups
 from tests.running_service import RunningService
@@ -72,17 +73,20 @@ def measure_burst(environments_dir: Path, size: int) -> list[float]:
 
 async def create_at_once(address: Mapping[str, Any], size: int) -> list[float]:
     """The same of the service at this address, whose sessions stay."""
-    limits = httpx.Limits(max_connections=size, max_keepalive_connections=size)
-    async with httpx.AsyncClient(**address, limits=limits) as http:
-        await asyncio.gather(*(http.get("/healthz") for _ in range(size)))  # connections are no part of it
-        return await asyncio.gather(*(_create(http) for _ in range(size)))
+    url, headers = address["base_url"], address["headers"]
+    callers = await asyncio.gather(*(Connection.connect(url, headers) for _ in range(size)))
+    try:
+        await asyncio.gather(*(each.ask("GET", "/healthz") for each in callers))  # connections are no part of it
+        async with asyncio.timeout(address["timeout"]):
+            return await asyncio.gather(*(_create(each) for each in callers))
+    finally:
+        await asyncio.gather(*(each.aclose() for each in callers))
 
 
-async def _create(http: httpx.AsyncClient) -> float:
+async def _create(caller: Connection) -> float:
     started = time.perf_counter()
-    session = (await http.post("/v1/sessions", json={})).raise_for_status().json()
-    path = f"/v1/sessions/{session['id']}/executions"
-    outcome = (await http.post(path, json={"code": "1 + 1"})).raise_for_status().json()
+    session = await caller.ask("POST", "/v1/sessions", {})
+    outcome = await caller.ask("POST", f"/v1/sessions/{session['id']}/executions", {"code": "1 + 1"})
     taken = time.perf_counter() - started
     assert outcome["outputs"][0]["data"]["text/plain"] == "2"
     return taken
