@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
+from sqlalchemy import Connection
 
 from kernel_gateway.services.mirroring.spool import Spool
 from kernel_gateway.services.results.kept_outputs import KeptOutputs
@@ -20,6 +21,7 @@ from kernel_gateway.services.workspaces.staged_uploads import StagedUploads
 from kernel_gateway.services.workspaces.uploads import Uploads
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.states import gateways
+from kernel_gateway.storage.workspace_usage import is_deleted
 
 log = structlog.get_logger(__name__)
 
@@ -68,9 +70,17 @@ class Backlog:
     async def set_aside_moved(self) -> None:
         """Called once at start: another gateway may have had a workspace since, and changed its files."""
         waiting = self._spool.waiting()
-        moved = await self._database.run(lambda c: gateways.list_moved(c, waiting, self._service_id))
+
+        def find(connection: Connection) -> tuple[list[str], set[str]]:
+            moved = gateways.list_moved(connection, waiting, self._service_id)
+            return moved, {each for each in moved if is_deleted(connection, each)}
+
+        moved, deleted = await self._database.run(find)
         for each in moved:
-            await asyncio.to_thread(self._spool.set_aside, each)
+            if each in deleted:
+                await self._spool.discard(each)
+            else:
+                await asyncio.to_thread(self._spool.set_aside, each)
         await self._database.run(lambda c: gateways.take_all(c, self._service_id))
 
     async def work_off(self) -> None:

@@ -167,12 +167,17 @@ def list_moved(connection: Connection, workspace_ids: Sequence[str], service_id:
 
 
 def take_all(connection: Connection, service_id: str) -> None:
-    """Called at a start: what gateways have had becomes this service's if it has the database alone.
+    """Called at a start: what others have had becomes this service's if it has the database alone.
 
-    Another one that is started with its own data directory later knows by that which of its copies are old.
+    Another one that is started with its own data directory later knows by that which of its copies are old. Gateways
+    that begin later find the service as one whose lease is over, and take its workspaces over.
     """
-    if own(connection) is None:
-        connection.execute(update(workspaces).where(workspaces.c.gateway != service_id).values(gateway=service_id))
+    if own(connection) is not None:
+        return
+    others = workspaces.c.gateway.is_distinct_from(service_id)
+    connection.execute(update(workspaces).where(others).values(gateway=service_id))
+    if connection.execute(select(gateways.c.id).where(gateways.c.id == service_id)).first() is None:
+        connection.execute(insert(gateways).values(id=service_id, address="", epoch=1, expires=0))
 
 
 def _end_dead(connection: Connection, gateway_id: str) -> bool:

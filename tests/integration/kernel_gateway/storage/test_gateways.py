@@ -118,8 +118,18 @@ def test_what_gateways_had_is_a_single_service_s_and_copies_of_others_are_old(ur
         finally:
             await alone.aclose()
 
+    async def go_on() -> None:
+        first = Database(url, place("first"))
+        try:
+            await first.open()
+            await first.run(lambda c: gateways.require_home(c, "s"))
+            assert await first.run(lambda c: gateways.list_moved(c, ["s"], "third")) == ["s"]
+        finally:
+            await first.aclose()
+
     on_both(url, check)
     asyncio.run(go_back())
+    asyncio.run(go_on())
 
 
 def test_who_was_taken_over_from_writes_nothing_more(url: str) -> None:
