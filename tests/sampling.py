@@ -3,7 +3,8 @@
 A test that runs once for each of several real parts (each OCI runtime, each store, each way to a guest) runs with one
 of them, for each combination of its other parameters: `AXES` names the fixtures. The tests of a module that have the
 same parts draw the same one, so that what they share is set up once. Other tests whose cases cost much carry the mark
-`sample(n)`: n of the test's cases.
+`sample(n)`: n of the test's cases. Tests that are dear and have much of their way in common, wherever they are, carry
+`sample(group)`: `GROUPS` says how many of a group run.
 
 `make test` draws by the commit, so that a commit always runs the same cases and each commit runs others; `make
 test-long` runs every case of every matrix.
@@ -20,6 +21,18 @@ import pytest
 AXES = frozenset({"runtime_name", "runtime", "store", "proxy_of_each", "server", "on_guest"})
 """Parameters whose values are real parts that must all do the same."""
 
+GROUPS = {
+    "kills": 18,  # a service, a launcher, a gateway or a store ends or is away, and what was acknowledged comes true
+    "clients": 7,  # other people's clients and tools, each in an environment that is installed for it
+    "doors": 12,  # a door or a command of a service with settings of its own, or that is started again
+    "pools": 6,  # a warm pool of its own, which is filled and claimed from
+    "packages": 3,  # pip, uv or apt install into sandboxes and images
+    "again under gVisor": 270,  # of `make escape`: attempts in a place where they were just made in another session
+    "sandboxed": 8,  # the life of one sandbox and its kernel, below the service
+    "pages": 9,  # the console and shown files in Chromium
+}
+"""How many tests of each group `make test` draws: each starts services, sandboxes or a browser of its own."""
+
 
 def add_option(parser: pytest.Parser) -> None:
     parser.addoption("--sample", metavar="SEED", help="run a sample of the tests marked `sample`, drawn by this seed")
@@ -33,7 +46,7 @@ def header(config: pytest.Config) -> str:
 def mark_matrices(items: Iterable[pytest.Item]) -> None:
     """Mark what has an axis; before pytest deselects by mark, so that `-m sample` finds it."""
     for item in items:
-        if AXES & _parameters(item).keys() and item.get_closest_marker("sample") is None:
+        if AXES & _parameters(item).keys() and _cases(item) is None:
             item.add_marker(pytest.mark.sample(1))
 
 
@@ -44,18 +57,36 @@ def draw(config: pytest.Config, items: list[pytest.Item]) -> None:
         return
     matrices: dict[Hashable, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        if item.get_closest_marker("sample"):
+        if _cases(item) is not None:
             matrices[_matrix(item)].append(item)
     left_out: set[pytest.Item] = set()
     for cases in matrices.values():
-        mark = cases[0].get_closest_marker("sample")
-        assert mark is not None
+        wanted = _cases(cases[0])
+        assert wanted is not None
         test = cases[0].nodeid
         drawn_for = test.partition("::")[0] if AXES & _parameters(cases[0]).keys() else test
-        drawn = random.Random(f"{seed} {drawn_for}").sample(cases, min(mark.args[0], len(cases)))
-        left_out.update(set(cases) - set(drawn))
+        left_out.update(_leave_out(cases, wanted, f"{seed} {drawn_for}"))
+    groups: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item not in left_out and (group := _group(item)) is not None:
+            groups[group].append(item)
+    for group, tests in groups.items():
+        left_out.update(_leave_out(tests, GROUPS[group], f"{seed} {group}"))
     items[:] = [item for item in items if item not in left_out]
     config.hook.pytest_deselected(items=list(left_out))
+
+
+def _leave_out(items: list[pytest.Item], wanted: int, seed: str) -> set[pytest.Item]:
+    return set(items) - set(random.Random(seed).sample(items, min(wanted, len(items))))
+
+
+def _cases(item: pytest.Item) -> int | None:
+    """How many cases of the item's matrix run; None for one that is in none."""
+    return next((mark.args[0] for mark in item.iter_markers("sample") if isinstance(mark.args[0], int)), None)
+
+
+def _group(item: pytest.Item) -> str | None:
+    return next((mark.args[0] for mark in item.iter_markers("sample") if isinstance(mark.args[0], str)), None)
 
 
 def _matrix(item: pytest.Item) -> Hashable:

@@ -52,6 +52,7 @@ async def run(page: Page, code: str) -> None:
     await page.press("Enter", shift=True)
 
 
+@pytest.mark.sample("pages")
 def test_a_session_shows_its_variables_and_files(service: RunningService, tmp_path: Path) -> None:
     asyncio.run(looks_into(service, tmp_path))
 
@@ -147,6 +148,7 @@ async def steps_in(service: RunningService, directory: Path) -> None:
         assert page.of("Runtime.exceptionThrown") == []
 
 
+@pytest.mark.sample("pages")
 def test_a_link_asks_first_and_what_fails_is_said_and_tried_again(service: RunningService, tmp_path: Path) -> None:
     asyncio.run(asks_first(service, tmp_path))
 
@@ -190,6 +192,7 @@ async def asks_first(service: RunningService, directory: Path) -> None:
         assert page.of("Runtime.exceptionThrown") == []
 
 
+@pytest.mark.sample("pages")
 @pytest.mark.long
 def test_of_a_thousand_cells_a_few_are_in_the_page(service: RunningService, tmp_path: Path) -> None:
     asyncio.run(looks_at_many(service, tmp_path))

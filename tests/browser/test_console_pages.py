@@ -53,6 +53,7 @@ async def agree(page: Page, name: str) -> str:
     return str(asked[-1]["message"])
 
 
+@pytest.mark.sample("pages")
 def test_environments_and_who_needs_them(service: RunningService, tmp_path: Path) -> None:
     asyncio.run(looks_after_an_environment(service, tmp_path))
 
@@ -111,6 +112,7 @@ def status_of(service: RunningService, token: str, path: str) -> int:
     return httpx.get(service.url + path, headers=headers, timeout=120, trust_env=False).status_code
 
 
+@pytest.mark.sample("pages")
 def test_a_token_is_made_shown_once_used_and_revoked(service: RunningService, tmp_path: Path) -> None:
     asyncio.run(makes_a_token(service, tmp_path))
 
@@ -159,6 +161,7 @@ async def makes_a_token(service: RunningService, directory: Path) -> None:
         assert page.of("Runtime.exceptionThrown") == []
 
 
+@pytest.mark.sample("pages")
 def test_who_may_only_look_has_no_pages_of_operators(service: RunningService, tmp_path: Path) -> None:
     asyncio.run(only_looks(service, tmp_path))
 
@@ -182,6 +185,7 @@ async def only_looks(service: RunningService, directory: Path) -> None:
         assert page.of("Runtime.exceptionThrown") == []
 
 
+@pytest.mark.sample("pages")
 @pytest.mark.long
 def test_packages_are_built_while_one_reads_the_log(make_service, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     asyncio.run(builds(make_service(added_packages_images="python"), tmp_path))

@@ -64,6 +64,7 @@ async def open_session(page: Page, session: Session) -> None:
     await page.wait_for("!!document.querySelector('.menu')")
 
 
+@pytest.mark.sample("pages")
 def test_a_record_is_replayed_and_a_fork_is_held_against_it(service: RunningService, tmp_path: Path) -> None:
     asyncio.run(replays_and_compares(service, tmp_path))
 
@@ -107,6 +108,7 @@ async def replays_and_compares(service: RunningService, directory: Path) -> None
         assert page.of("Runtime.exceptionThrown") == []
 
 
+@pytest.mark.sample("pages")
 @pytest.mark.long
 def test_a_fork_has_counterparts_from_where_it_began(service: RunningService, tmp_path: Path) -> None:
     asyncio.run(compares_fork(service, tmp_path))
@@ -134,6 +136,7 @@ async def compares_fork(service: RunningService, directory: Path) -> None:
         assert page.of("Runtime.exceptionThrown") == []
 
 
+@pytest.mark.sample("pages")
 def test_a_person_takes_over_gives_back_and_attaches(service: RunningService, tmp_path: Path) -> None:
     asyncio.run(takes_over(service, tmp_path))
 
@@ -188,6 +191,7 @@ async def takes_over(service: RunningService, directory: Path) -> None:
 PRESSABLE = "(name => [...document.querySelectorAll('button')].find(b => b.innerText === name && !b.disabled))"
 
 
+@pytest.mark.sample("pages")
 def test_files_are_shown_as_what_they_are(service: RunningService, tmp_path: Path) -> None:
     asyncio.run(previews(service, tmp_path))
 
@@ -245,6 +249,7 @@ async def previews(service: RunningService, directory: Path) -> None:
         assert page.of("Runtime.exceptionThrown") == []
 
 
+@pytest.mark.sample("pages")
 @pytest.mark.long
 def test_seventy_megabytes_of_output_stay_out_of_the_pages_memory(service: RunningService, tmp_path: Path) -> None:
     asyncio.run(stays_small(service, tmp_path))

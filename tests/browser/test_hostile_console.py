@@ -6,6 +6,8 @@ import asyncio
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.browser.canary import listening
 from tests.browser.chromium import chromium
 from tests.browser.test_console import PANEL, sign_in
@@ -33,6 +35,7 @@ TEXTS = "[...document.querySelectorAll('.outputs pre')].map(each => [each.innerT
 FRAMES = "[...document.querySelectorAll('iframe')]"
 
 
+@pytest.mark.sample("pages")
 def test_nothing_of_it_acts(service: RunningService, tmp_path: Path) -> None:
     asyncio.run(nothing_acts(service, tmp_path))
 
@@ -60,6 +63,7 @@ async def nothing_acts(service: RunningService, directory: Path) -> None:
             assert await page.evaluate("document.scripts.length") == 1
 
 
+@pytest.mark.sample("pages")
 def test_text_that_is_dear_to_show_is_shown_in_part(service: RunningService, tmp_path: Path) -> None:
     asyncio.run(is_shown_in_part(service, tmp_path))
 
@@ -83,6 +87,7 @@ async def is_shown_in_part(service: RunningService, directory: Path) -> None:
             assert notes == 3
 
 
+@pytest.mark.sample("pages")
 def test_nothing_acts_of_files_that_are_shown(service: RunningService, tmp_path: Path) -> None:
     asyncio.run(no_file_acts(service, tmp_path))
 

@@ -132,6 +132,7 @@ def without_policy(content: bytes) -> bytes:
     return made
 
 
+@pytest.mark.sample("pages")
 def test_the_attacks_are_attacks(tmp_path: Path) -> None:
     """On a bare page they run and load: what the test above looks for, it can see."""
     ran, loaded = asyncio.run(heard_of_a_bare_page(tmp_path))

@@ -46,6 +46,7 @@ async def sign_in_as(page: Page, person: str) -> None:
     await page.wait_for("location.hostname === '127.0.0.1'")
 
 
+@pytest.mark.sample("pages")
 def test_people_sign_in_by_the_provider_and_have_the_role_it_gives(team: RunningService, tmp_path: Path) -> None:
     asyncio.run(sign_in_by_roles(team, tmp_path))
 

@@ -1,6 +1,7 @@
 """The escape corpus: every attempt of every family, under each runtime, in a first and in a reused position.
 
-Under runc also in a sandbox that was ready in a warm pool before its session asked for it.
+Under runc also in a sandbox that was ready in a warm pool before its session asked for it. Under gVisor `make escape`
+draws a part of those in a reused position: each was made in the first one, and `make test-long` makes all.
 """
 
 from __future__ import annotations
@@ -22,8 +23,14 @@ MAY_END = {("runsc", "resources"), ("runsc", "call_tables")}
 """Families whose attempts gVisor's sandbox, one process to the host, may end of as a whole: nobody else is harmed."""
 FAMILIES = all_families()
 TURNS = {"runc": ("first", "reused", "claimed"), "runsc": ("first", "reused")}
+SAMPLED = ("runsc", "reused")
 EACH = [
-    pytest.param(place, attempt, id=f"{place}-{attempt.slug}")
+    pytest.param(
+        place,
+        attempt,
+        id=f"{place}-{attempt.slug}",
+        marks=[pytest.mark.sample("again under gVisor")] * ((runtime, turn) == SAMPLED),
+    )
     for runtime in RUNTIMES
     for family in FAMILIES
     for turn in TURNS[runtime]

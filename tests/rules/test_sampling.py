@@ -1,4 +1,4 @@
-"""A sample is the same for the same seed and has one value of an axis for each other case; samples cover the matrix."""
+"""A sample is the same for the same seed and has one value of an axis for each other case; samples cover all of it."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ def pytest_collection_modifyitems(config, items):
     yield
     sampling.draw(config, items)
 
+sampling.GROUPS["walks"] = 3
+
 @pytest.fixture(params=["local", "rclone", "moto"])
 def store(request):
     return request.param
@@ -40,6 +42,13 @@ def test_two_of_four(name): pass
 
 @pytest.mark.parametrize("name", ["a", "b"])
 def test_all(name): pass
+
+@pytest.mark.sample("walks")
+def test_walk_of_a_store(store): pass
+
+@pytest.mark.sample("walks")
+@pytest.mark.parametrize("name", ["a", "b", "c", "d"])
+def test_walk(name): pass
 """
 
 
@@ -57,7 +66,7 @@ def collect(pytester: pytest.Pytester) -> Collect:
 
 
 def test_without_a_seed_every_case_runs(collect: Collect) -> None:
-    assert len(collect()) == 6 + 4 + 2
+    assert len(collect()) == 6 + 4 + 2 + 3 + 4
 
 
 def test_a_sample_has_one_value_of_an_axis_for_each_other_case(collect: Collect) -> None:
@@ -71,9 +80,16 @@ def test_a_sample_has_one_value_of_an_axis_for_each_other_case(collect: Collect)
 
 
 def test_what_is_asked_for_by_mark_is_sampled_after(collect: Collect) -> None:
-    assert len(collect("-m", "sample")) == 6 + 4
-    assert len(collect("-m", "sample", "--sample=7")) == 2 + 2
+    assert len(collect("-m", "sample")) == 6 + 4 + 3 + 4
+    assert len(collect("-m", "sample", "--sample=7")) == 2 + 2 + 3
+
+
+def test_of_a_group_as_many_tests_run_as_it_says_and_one_value_of_an_axis_at_most(collect: Collect) -> None:
+    for seed in range(5):
+        walks = [name for name in collect(f"--sample={seed}") if "test_walk" in name]
+        assert len(walks) == 3
+        assert len([name for name in walks if "of_a_store" in name]) <= 1
 
 
 def test_the_samples_of_many_seeds_are_the_matrix(collect: Collect) -> None:
-    assert set().union(*(collect(f"--sample={seed}") for seed in range(20))) == set(collect())
+    assert set().union(*(collect(f"--sample={seed}") for seed in range(30))) == set(collect())

@@ -10,6 +10,7 @@ import pytest
 from tests.conformance.agent_engine.client_environments import CLIENT_NAMES
 
 
+@pytest.mark.sample("clients")
 @pytest.mark.timeout(900)
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("name", CLIENT_NAMES)

@@ -16,6 +16,7 @@ from tests.conformance.agentcore.watching_proxy import Verdicts, WatchingProxy
 Said = Callable[[str], dict[str, Any]]
 
 
+@pytest.mark.sample("clients")
 @pytest.mark.timeout(900)
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("name", SCRIPTS)

@@ -43,6 +43,7 @@ def run(service: RunningService, tmp_path: Path) -> Run:
     return start
 
 
+@pytest.mark.sample("clients")
 @pytest.mark.timeout(900)
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("name", SCRIPTS)

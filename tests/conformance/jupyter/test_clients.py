@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.conformance.client_environments import make_command, read_report
 from tests.conformance.jupyter import client_environments
 from tests.conformance.jupyter.conftest import Agents
@@ -16,6 +18,7 @@ from tests.running_service import RunningService
 TICKS = "".join(f"tick {number}\n" for number in range(24))
 
 
+@pytest.mark.sample("clients")
 def test_jupyterlabs_server_joins_a_live_kernel_and_leaves_it_alive(
     agents: Agents, said: Callable[..., dict[str, Any]], lab_configuration: Path
 ) -> None:
@@ -35,6 +38,7 @@ def test_jupyterlabs_server_joins_a_live_kernel_and_leaves_it_alive(
     assert agents.printed("print(agent, person)") == "41 7\n"
 
 
+@pytest.mark.sample("clients")
 def test_the_configuration_of_sandcell_attach_lists_the_session_in_the_picker(
     agents: Agents, said: Callable[..., dict[str, Any]], lab_configuration: Path
 ) -> None:
@@ -43,6 +47,7 @@ def test_the_configuration_of_sandcell_attach_lists_the_session_in_the_picker(
     assert agents.printed("print(agent)") == "41\n"
 
 
+@pytest.mark.sample("clients")
 def test_the_sequence_of_vs_code_by_its_own_library(agents: Agents, said: Callable[..., dict[str, Any]]) -> None:
     seen = said("jupyterlab_services", "with_services.mjs")
     assert seen["password"] == [404, 404], "VS Code would ask for a password"
@@ -58,6 +63,7 @@ def test_the_sequence_of_vs_code_by_its_own_library(agents: Agents, said: Callab
     assert agents.printed("print(agent)") == "41\n"
 
 
+@pytest.mark.sample("clients")
 def test_jupyter_kernel_client(agents: Agents, said: Callable[..., dict[str, Any]]) -> None:
     seen = said("jupyter_kernel_client", "with_kernel_client.py")
     assert seen["id"] == agents.id
@@ -75,6 +81,7 @@ def test_jupyter_kernel_client(agents: Agents, said: Callable[..., dict[str, Any
     assert agents.printed("print(agent)") == "41\n"
 
 
+@pytest.mark.sample("clients")
 def test_what_a_person_ran_is_in_the_record_with_their_name(
     agents: Agents, said: Callable[..., dict[str, Any]]
 ) -> None:
@@ -86,6 +93,7 @@ def test_what_a_person_ran_is_in_the_record_with_their_name(
     assert [each["author"] for each in about if each["face"] == "jupyter"][-1] == "ana"
 
 
+@pytest.mark.sample("clients")
 def test_a_requested_restart_is_no_death_to_the_library_of_jupyterlab(
     service: RunningService, client_environment: Callable[[str], Path], tmp_path: Path
 ) -> None:

@@ -49,6 +49,7 @@ async def work(page: Page, url: str, session_id: str, picture: Path) -> list[str
     return await run_when_idle(page, picture)
 
 
+@pytest.mark.sample("clients")
 @pytest.mark.timeout(900)
 def test_a_person_plots_with_the_agents_variable(
     agents: Agents, lab: Callable[[str], str], environments_dir: Path, tmp_path: Path

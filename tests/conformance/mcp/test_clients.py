@@ -32,6 +32,7 @@ def report(
     return read_report(make_command(place, script, transport, service.url, token, sandcell), os.environ, home)
 
 
+@pytest.mark.sample("clients")
 @pytest.mark.timeout(900)
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(("name", "transport"), CASES, ids=["-".join(each) for each in CASES])

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import nbformat
+import pytest
 
 from kernels.replay import Showing, compare
 from kernels.replay.evidence import Standing
@@ -18,6 +19,7 @@ from tests.conformance.notebooks.conftest import code_cells
 Use = Callable[..., str]
 
 
+@pytest.mark.sample("clients")
 def test_nbclient_executes_it_and_the_outputs_are_those_of_the_record(recorded: Path, use: Use, tmp_path: Path) -> None:
     runs = [recorded, tmp_path / "first.ipynb", tmp_path / "second.ipynb"]
     for out in runs[1:]:
@@ -32,6 +34,7 @@ def test_nbclient_executes_it_and_the_outputs_are_those_of_the_record(recorded: 
     assert [cell.id for cell in before] == [cell.id for cell in after]
 
 
+@pytest.mark.sample("clients")
 def test_what_a_tool_changed_is_no_record_any_more(recorded: Path, use: Use, tmp_path: Path) -> None:
     verify = [sys.executable, "-m", "kernel_gateway", "notebook", "verify"]
     changed = shutil.copy(recorded, tmp_path)
@@ -42,6 +45,7 @@ def test_what_a_tool_changed_is_no_record_any_more(recorded: Path, use: Use, tmp
     assert "cell" in cleared.stdout + cleared.stderr
 
 
+@pytest.mark.sample("clients")
 def test_papermill_executes_it_with_other_parameters(recorded: Path, use: Use, tmp_path: Path) -> None:
     given, out = tmp_path / "given.ipynb", tmp_path / "out.ipynb"
     notebook = nbformat.read(recorded, as_version=4)
@@ -56,6 +60,7 @@ def test_papermill_executes_it_with_other_parameters(recorded: Path, use: Use, t
     nbformat.validate(nbformat.read(out, as_version=4))
 
 
+@pytest.mark.sample("clients")
 def test_papermill_stops_at_a_cell_that_fails(recorded: Path, use: Use, tmp_path: Path) -> None:
     said = use(
         "papermill",
@@ -69,6 +74,7 @@ def test_papermill_stops_at_a_cell_that_fails(recorded: Path, use: Use, tmp_path
     assert "AssertionError: n is 3" in said
 
 
+@pytest.mark.sample("clients")
 def test_nbconvert_converts_it(recorded: Path, use: Use, tmp_path: Path) -> None:
     for form in ("html", "script"):
         use("jupyter-nbconvert", "--to", form, "--output-dir", str(tmp_path), str(recorded))

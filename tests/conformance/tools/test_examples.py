@@ -71,6 +71,7 @@ def model() -> Iterator[str]:
         yield address
 
 
+@pytest.mark.sample("clients")
 @pytest.mark.timeout(900)
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("section", EXAMPLES)

@@ -64,6 +64,7 @@ def replay(service: RunningService) -> None:
         client.replay(json.dumps(notebook).encode(), environment="python", determinism=False, keep_session=True)
 
 
+@pytest.mark.sample("pools")
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "start",

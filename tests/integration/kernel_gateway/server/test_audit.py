@@ -192,6 +192,7 @@ def test_principals_see_their_own_records_and_administrators_choose(rest: Rest, 
     assert "ListSessions\tallowed\tGET /v1/sessions" in told.stdout
 
 
+@pytest.mark.sample("kills")
 def test_what_was_answered_a_second_ago_survives_a_kill_in_one_chain(make_service: MakeService, tmp_path: Path) -> None:
     service = make_service()
     file = service.data_dir / "state" / "audit.jsonl"
@@ -245,6 +246,7 @@ def refused(call: Callable[[], Any]) -> str:
     return str(error.value.response["Error"]["Code"])
 
 
+@pytest.mark.sample("doors")
 def test_every_face_counts_a_principals_invocations_together(make_service: MakeService) -> None:
     service = make_service(access_key_id=KEY, secret_access_key=SECRET, invocations_per_second=0.1)
     client = Account(service.url).client()
@@ -260,6 +262,7 @@ def test_every_face_counts_a_principals_invocations_together(make_service: MakeS
     client.stop_code_interpreter_session(codeInterpreterIdentifier=SYSTEM, sessionId=shown)
 
 
+@pytest.mark.sample("doors")
 def test_every_face_counts_a_principals_sessions_together(make_service: MakeService) -> None:
     service = make_service(access_key_id=KEY, secret_access_key=SECRET, sessions_per_principal=1)
     client = Account(service.url).client()

@@ -47,6 +47,7 @@ def test_a_loop_that_will_not_be_interrupted_is_killed_and_says_so(rest: Rest) -
         session.works()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("code", "cause", "detail"),
     [
@@ -107,6 +108,7 @@ def test_output_past_the_cap_is_counted_and_the_ends_are_kept(unharmed: LiveSess
     unharmed.works()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "code",
     [

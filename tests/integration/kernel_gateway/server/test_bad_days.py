@@ -51,6 +51,7 @@ def answer_of(session: LiveSession, code: str) -> str:
     return str(outcome["outputs"][0]["data"]["text/plain"])
 
 
+@pytest.mark.sample("kills")
 @pytest.mark.parametrize("seconds", [7, pytest.param(60, marks=pytest.mark.long)])
 def test_another_process_locks_the_database(unlucky: RunningService, rest: Rest, seconds: int) -> None:
     """Longer than a statement waits for the lock. What runs ends with its output; what is asked is refused."""
@@ -71,6 +72,7 @@ def test_another_process_locks_the_database(unlucky: RunningService, rest: Rest,
         assert answer_of(session, "n") == "1", "what was refused never ran"
 
 
+@pytest.mark.sample("kills")
 def test_the_disk_of_database_and_spool_is_full_to_the_last_byte(rest: Rest, small_disk: Path) -> None:
     """Below what the service keeps free for itself: something else on the host has taken it."""
     with rest.session() as session:
@@ -94,6 +96,7 @@ def test_the_disk_of_database_and_spool_is_full_to_the_last_byte(rest: Rest, sma
         assert rest.http.get(f"/v1/workspaces/{session.workspace_id}/files/f").text == "kept"
 
 
+@pytest.mark.sample("kills")
 def test_the_host_goes_down(unlucky: RunningService, rest: Rest) -> None:
     """Sandboxes, mounts, control groups and the run directory are gone; the disk stays."""
     session = rest.session()

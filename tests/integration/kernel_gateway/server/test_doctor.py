@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from kernel_gateway.server import doctor
 from kernel_gateway.settings import Settings
 from tests import leftovers
@@ -51,6 +53,7 @@ def places(settings: Settings) -> set[Path]:
     return set(Path(settings.data_dir).glob("doctor*"))
 
 
+@pytest.mark.sample("kills")
 def test_what_a_killed_doctor_leaves_is_removed_by_the_next_and_by_the_start_of_a_service(
     short_directory: Path, environments_dir: Path, make_service: MakeService
 ) -> None:

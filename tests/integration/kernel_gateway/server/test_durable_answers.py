@@ -136,6 +136,7 @@ def test_what_an_answer_calls_durable_survives_a_kill_and_what_waits_is_stored_b
     session.stop()
 
 
+@pytest.mark.sample("kills")
 @pytest.mark.parametrize("moment", ["while_it_waits_for_the_store", "once_the_spool_has_it"])
 def test_the_end_of_a_session_that_is_cut_off_loses_no_file(house: House, moment: str) -> None:
     session = house.rest.session()
@@ -166,6 +167,7 @@ def test_the_end_of_a_session_that_is_cut_off_loses_no_file(house: House, moment
     assert session.show()["sync"]["durable"] == {"execution_id": last["id"], "number": 2}
 
 
+@pytest.mark.sample("kills")
 def test_a_session_that_ended_without_its_store_says_when_the_store_has_its_files(house: House) -> None:
     session = house.rest.session()
     house.store_is_away(away=True)
@@ -180,6 +182,7 @@ def test_a_session_that_ended_without_its_store_says_when_the_store_has_its_file
     assert house.stored(session, "late") == "late"
 
 
+@pytest.mark.sample("kills")
 def test_an_upload_in_parts_goes_on_after_a_kill(house: House) -> None:
     session = house.rest.session(sync="before_return")
     begun = house.rest.http.post(f"{session.path}/uploads", params={"path": "data/ten", "size_bytes": 10})

@@ -47,6 +47,7 @@ def callers() -> Iterator[Callers]:
     callers.close()
 
 
+@pytest.mark.sample("kills")
 def test_a_killed_service_takes_its_sessions_up_again_and_replaces_sandboxes_that_died_meanwhile(
     callers: Callers, make_service: MakeService
 ) -> None:
@@ -115,6 +116,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(place)], check=True)
 
 
+@pytest.mark.sample("kills")
 def test_a_full_host_disk_refuses_new_work_and_loses_nothing(
     callers: Callers, make_service: MakeService, small_disk: Path
 ) -> None:
@@ -176,6 +178,7 @@ def test_files_come_and_go_by_s3(callers: Callers, with_store: Callable[[], Runn
     service.stop()
 
 
+@pytest.mark.sample("kills")
 def test_a_store_that_goes_away_delays_no_execution(
     callers: Callers, with_store: Callable[[], RunningService], store: FaultyProxy
 ) -> None:
@@ -193,6 +196,7 @@ def test_a_store_that_goes_away_delays_no_execution(
     service.stop()
 
 
+@pytest.mark.sample("kills")
 def test_files_wait_on_the_host_for_a_store_that_is_away_at_the_end(
     callers: Callers, with_store: Callable[[], RunningService], store: FaultyProxy
 ) -> None:
@@ -231,6 +235,7 @@ def test_a_network_to_the_store_as_slow_as_a_modem(
     service.stop()
 
 
+@pytest.mark.sample("kills")
 def test_a_store_that_is_away_at_the_start(
     callers: Callers, with_store: Callable[[], RunningService], store: FaultyProxy
 ) -> None:

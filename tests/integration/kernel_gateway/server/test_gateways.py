@@ -168,6 +168,7 @@ def test_nobody_is_let_in_for_being_passed_on(one: Rest, other: Rest) -> None:
         assert (marked.status_code, marked.json()["error"]["code"]) == (503, "session_elsewhere")
 
 
+@pytest.mark.sample("kills")
 def test_a_service_that_is_alone_does_not_start_beside_gateways(
     both: tuple[RunningService, RunningService], make_service: MakeService, gateways: Gateways
 ) -> None:
@@ -175,6 +176,7 @@ def test_a_service_that_is_alone_does_not_start_beside_gateways(
         make_service(database=gateways._settings["database"])
 
 
+@pytest.mark.sample("kills")
 def test_a_plain_proxy_in_front_of_all(
     both: tuple[RunningService, RunningService], one: Rest, other: Rest, tmp_path: Path
 ) -> None:
@@ -193,6 +195,7 @@ def test_a_plain_proxy_in_front_of_all(
         assert [each.run("print(n)")["stdout"] for each in (mine, others)] == ["2\n", "2\n"]
 
 
+@pytest.mark.sample("kills")
 def test_one_that_hangs_is_taken_over_from_and_lets_go(gateways: Gateways, other: Rest, tmp_path: Path) -> None:
     third = gateways.start()
     with Rest(third) as rest:
@@ -222,6 +225,7 @@ def _answers(rest: Rest, path: str) -> bool:
     return False
 
 
+@pytest.mark.sample("kills")
 def test_sessions_of_a_gateway_that_is_killed_go_on_at_the_other(
     gateways: Gateways, both: tuple[RunningService, RunningService], tmp_path: Path
 ) -> None:

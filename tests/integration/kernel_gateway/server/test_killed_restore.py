@@ -31,6 +31,7 @@ def until_all_but_one(rest: Rest, path: str) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.sample("kills")
 def test_a_service_killed_while_it_restores_loses_nothing_and_goes_on_by_itself(
     server: FaultyS3, make_service: Callable[..., RunningService]
 ) -> None:

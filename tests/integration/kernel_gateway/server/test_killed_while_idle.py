@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+import pytest
+
 from tests.integration.kernel_gateway.server.rest import LiveSession, Rest
 from tests.running_service import RunningService
 from tests.swap_file import swap_file
@@ -19,6 +21,7 @@ def until_paged_out(rest: Rest, path: str) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.sample("kills")
 def test_a_session_that_stands_still_outlives_its_service(make_service: Callable[..., RunningService]) -> None:
     with swap_file(128):
         service = make_service(idle_memory_seconds=0.01)

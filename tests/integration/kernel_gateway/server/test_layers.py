@@ -48,6 +48,7 @@ def mirror(tmp_path: Path) -> Iterator[DebianMirror]:
         yield mirror
 
 
+@pytest.mark.sample("packages")
 def test_packages_are_added_to_an_image_by_a_sandbox_and_it_is_built_again_when_the_list_changes(
     index: PackageIndex,
     mirror: DebianMirror,

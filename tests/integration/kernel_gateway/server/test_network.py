@@ -141,6 +141,7 @@ def test_the_audit_log_is_everybodys_own(rest: Rest, place: Place) -> None:
     assert httpx.get(f"{place.service.url}/v1/audit").status_code == 401
 
 
+@pytest.mark.sample("kills")
 def test_a_killed_service_opens_the_ways_of_its_sessions_again(place: Place) -> None:
     with Rest(place.service) as before:
         session = before.session(environment="web")
@@ -190,6 +191,7 @@ sys.exit("the sweep wrote nothing")
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.sample("doors")
 def test_the_command_line_shows_policies_and_records(place: Place, tmp_path: Path) -> None:
     sandcell = Shell(place.service, tmp_path)
     listed = {line.split("\t")[0]: line for line in sandcell("environments", "ls").stdout.splitlines()}

@@ -83,6 +83,7 @@ def test_what_runs_and_waits_goes_on_over_a_kill_and_no_key_runs_twice(service: 
     assert status == 0, said
 
 
+@pytest.mark.sample("kills")
 def test_a_second_service_does_not_start_on_it(service: RunningService, make_service: MakeService, url: str) -> None:
     with pytest.raises(AssertionError, match="another service uses this database"):
         make_service(database=url)
@@ -90,6 +91,7 @@ def test_a_second_service_does_not_start_on_it(service: RunningService, make_ser
         session.works()
 
 
+@pytest.mark.sample("kills")
 def test_a_server_that_is_restarted_costs_no_session(
     service: RunningService, rest: Rest, postgresql: PostgresqlServer
 ) -> None:

@@ -133,6 +133,7 @@ def ask_in_vain(rest: Rest, address: str, **body: Any) -> None:
         rest.http.post(address, json=body)
 
 
+@pytest.mark.sample("kills")
 def test_code_that_was_told_to_stop_just_before_a_kill_ends_as_what_it_was_told_for(service: RunningService) -> None:
     with Rest(service) as rest:
         sessions = {name: rest.session() for name in ("interrupted", "timeout")}
@@ -160,6 +161,7 @@ def test_code_that_was_told_to_stop_just_before_a_kill_ends_as_what_it_was_told_
             session.works()
 
 
+@pytest.mark.sample("kills")
 def test_a_kernel_that_died_while_no_service_was_there_ends_its_execution_with_what_it_showed(
     service: RunningService,
 ) -> None:
@@ -183,6 +185,7 @@ def test_a_kernel_that_died_while_no_service_was_there_ends_its_execution_with_w
         assert session.run("print(open('f').read())")["stdout"] == "file\n"
 
 
+@pytest.mark.sample("kills")
 @pytest.mark.parametrize("runtime", ["runc", "runsc"])
 def test_what_memory_does_not_hold_is_kept_on_the_sandboxs_disk(make_service: MakeService, runtime: str) -> None:
     """Twelve megabytes while no service is there: past the bound of memory, far below that of the disk."""
@@ -223,6 +226,7 @@ def cell_of(session: LiveSession, text: str) -> Any:
     return next((each for each in cells if text in "".join(each["source"]) and each["cell_type"] == "code"), None)
 
 
+@pytest.mark.sample("kills")
 @pytest.mark.parametrize("end", ["kill", "stop"])
 def test_commands_that_a_caller_waited_for_go_on_over_an_end_of_the_service(
     make_service: MakeService, end: str
@@ -265,6 +269,7 @@ def test_commands_that_a_caller_waited_for_go_on_over_an_end_of_the_service(
         session.stop()  # the end of the service would keep it
 
 
+@pytest.mark.sample("kills")
 def test_events_of_code_that_got_a_blank_kernel_have_the_same_ids(service: RunningService) -> None:
     with Rest(service) as rest:
         session = rest.session()
@@ -291,6 +296,7 @@ for i in range(50):
 """
 
 
+@pytest.mark.sample("kills")
 def test_events_after_one_that_is_not_of_the_output_have_the_same_ids(make_service: MakeService) -> None:
     service = make_service(interrupt_grace_seconds=1)
     with Rest(service) as rest:
@@ -313,6 +319,7 @@ def test_events_after_one_that_is_not_of_the_output_have_the_same_ids(make_servi
         assert session.outcome(running["id"])["status"] == "ok"
 
 
+@pytest.mark.sample("kills")
 def test_an_attached_client_comes_back_to_its_cell_after_a_kill(service: RunningService) -> None:
     with Rest(service) as rest:
         session = rest.session()
@@ -336,6 +343,7 @@ def test_an_attached_client_comes_back_to_its_cell_after_a_kill(service: Running
         assert "".join(text for output in cells[0]["outputs"] for text in output["text"]) == whole
 
 
+@pytest.mark.sample("kills")
 def test_input_is_answered_after_a_kill(service: RunningService) -> None:
     with Rest(service) as rest:
         session = rest.session()
@@ -370,6 +378,7 @@ def late_text(session: LiveSession, execution: Any) -> str:
     return "".join(output["text"] for output in late)
 
 
+@pytest.mark.sample("kills")
 def test_late_output_that_was_not_stored_when_another_cell_ended_outlives_a_kill_of_the_service(
     service: RunningService,
 ) -> None:

@@ -58,6 +58,7 @@ def shared(moto_endpoint: str, make_service: Callable[..., RunningService]) -> I
     prefix.close()
 
 
+@pytest.mark.sample("kills")
 def test_the_second_does_not_start_and_what_was_taken_over_writes_no_more(shared: SharedPrefix) -> None:
     first = shared.service()
     with pytest.raises(AssertionError, match=r"in use by another service.*give this one a prefix or directory"):
@@ -78,6 +79,7 @@ def test_the_second_does_not_start_and_what_was_taken_over_writes_no_more(shared
     assert first.stop() == 0
 
 
+@pytest.mark.sample("kills")
 def test_a_service_that_was_stopped_lets_the_next_have_its_store_at_once(shared: SharedPrefix) -> None:
     assert shared.service().stop() == 0
     with Rest(shared.service()) as rest:

@@ -58,6 +58,7 @@ def durable(session: LiveSession, name: str) -> str:
     return answer.text if answer.is_success else str(answer.status_code)
 
 
+@pytest.mark.sample("kills")
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
@@ -84,6 +85,7 @@ def test_executions_go_on_and_the_session_says_what_waits_and_why(
         assert durable(session, "f") == "kept"
 
 
+@pytest.mark.sample("kills")
 @pytest.mark.parametrize(
     ("fault", "said"),
     [(Reset(), "does not answer"), (Refusal(404, "NoSuchBucket"), "there is no such bucket")],
@@ -130,6 +132,7 @@ def test_a_store_that_is_away_for_ten_minutes_costs_nothing(faulty: FaultyS3, re
     lives.stop()
 
 
+@pytest.mark.sample("kills")
 def test_a_start_without_a_permission_takes_up_live_sessions_and_says_what_is_missing(
     faulty: FaultyS3, outages: RunningService, rest: Rest
 ) -> None:

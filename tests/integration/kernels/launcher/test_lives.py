@@ -94,6 +94,7 @@ def test_a_service_that_is_killed_is_started_again_and_nothing_acknowledged_is_l
     assert list((service.data_dir / "sandboxes").iterdir()) == []
 
 
+@pytest.mark.sample("kills")
 def test_a_killed_launcher_takes_the_service_along_and_a_service_that_keeps_dying_is_left_dead(
     make_service: MakeService,
 ) -> None:
@@ -123,6 +124,7 @@ def test_a_killed_launcher_takes_the_service_along_and_a_service_that_keeps_dyin
     assert service.stop() == 0
 
 
+@pytest.mark.sample("kills")
 def test_what_the_user_closed_to_himself_reaches_the_store_all_the_same(service: RunningService) -> None:
     with Rest(service) as rest:
         session = rest.session()
@@ -166,6 +168,7 @@ def data_dir(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
+@pytest.mark.sample("kills")
 def test_a_start_that_is_refused_says_why_wherever_it_is_found_out(
     data_dir: Path, tmp_path: Path, environments_dir: Path
 ) -> None:
@@ -186,6 +189,7 @@ def test_a_start_that_is_refused_says_why_wherever_it_is_found_out(
     assert said.count("sandcell:") == 1, "it is not tried again"
 
 
+@pytest.mark.sample("kills")
 def test_what_an_earlier_version_left_beside_is_moved_to_the_services_own_directory(make_service: MakeService) -> None:
     service = make_service()
     with Rest(service) as rest:

@@ -104,6 +104,7 @@ def make_wheel(folder: Path) -> Path:
     return wheel
 
 
+@pytest.mark.sample("packages")
 def test_a_build_after_one_that_failed_fetches_nothing_again(
     tmp_path: Path, build_tiny: Callable[[Path], list[str]]
 ) -> None:

@@ -120,6 +120,7 @@ def test_globals_stay_until_the_kernel_dies(on_stage: Callable[[Test], None]) ->
     on_stage(test)
 
 
+@pytest.mark.sample("sandboxed")
 def test_commands_of_code_have_no_terminal_to_ask_on(on_stage: Callable[[Test], None]) -> None:
     async def test(stage: Stage) -> None:
         asked = await stage.run("!read x; read x </dev/tty; (read x <&2); echo on")
@@ -130,6 +131,7 @@ def test_commands_of_code_have_no_terminal_to_ask_on(on_stage: Callable[[Test], 
     on_stage(test)
 
 
+@pytest.mark.sample("sandboxed")
 def test_a_kernel_that_dies_while_idle_is_replaced_at_once(on_stage: Callable[[Test], None]) -> None:
     async def test(stage: Stage) -> None:
         await stage.run("import os, threading; threading.Timer(0.2, os.kill, (os.getpid(), 11)).start()")
@@ -141,6 +143,7 @@ def test_a_kernel_that_dies_while_idle_is_replaced_at_once(on_stage: Callable[[T
     on_stage(test)
 
 
+@pytest.mark.sample("sandboxed")
 def test_code_that_ignores_interrupts_is_killed_at_its_deadline(on_stage: Callable[[Test], None]) -> None:
     async def test(stage: Stage) -> None:
         outcome = await stage.run("import signal, time\nsignal.signal(2, signal.SIG_IGN)\ntime.sleep(60)", 1)
@@ -151,6 +154,7 @@ def test_code_that_ignores_interrupts_is_killed_at_its_deadline(on_stage: Callab
     on_stage(test)
 
 
+@pytest.mark.sample("sandboxed")
 def test_restarts_at_once_from_many_sides_are_one_restart_each(on_stage: Callable[[Test], None]) -> None:
     async def test(stage: Stage) -> None:
         await stage.run("x = 1")
@@ -162,6 +166,7 @@ def test_restarts_at_once_from_many_sides_are_one_restart_each(on_stage: Callabl
     on_stage(test)
 
 
+@pytest.mark.sample("sandboxed")
 def test_a_restart_ends_what_runs(on_stage: Callable[[Test], None]) -> None:
     async def test(stage: Stage) -> None:
         running = asyncio.create_task(stage.run("print('begun')\nimport time; time.sleep(60)"))
@@ -173,6 +178,7 @@ def test_a_restart_ends_what_runs(on_stage: Callable[[Test], None]) -> None:
     on_stage(test)
 
 
+@pytest.mark.sample("sandboxed")
 def test_a_sandbox_killed_from_outside_is_gone_for_good(on_stage: Callable[[Test], None]) -> None:
     async def test(stage: Stage) -> None:
         running = asyncio.create_task(stage.run("print('begun')\nimport time; time.sleep(60)"))
@@ -190,6 +196,7 @@ def test_a_sandbox_killed_from_outside_is_gone_for_good(on_stage: Callable[[Test
     on_stage(test)
 
 
+@pytest.mark.sample("sandboxed")
 @pytest.mark.parametrize("runtime_name", ["runc"])
 @pytest.mark.parametrize("resources", [LITTLE_MEMORY])
 def test_memory_that_outlives_its_processes_does_not_keep_the_next_kernel_from_starting(
@@ -215,6 +222,7 @@ while True:
     on_stage(test)
 
 
+@pytest.mark.sample("sandboxed")
 @pytest.mark.parametrize("resources", [LITTLE_MEMORY])
 def test_a_sandbox_that_runs_out_of_memory_as_a_whole_says_so(on_stage: Callable[[Test], None]) -> None:
     """As under gVisor, where all of a sandbox is one process to the host."""
@@ -237,6 +245,7 @@ def test_a_sandbox_that_runs_out_of_memory_as_a_whole_says_so(on_stage: Callable
 FILL = "python3 -c 'held = bytearray(2 << 30); held[:] = bytes(2 << 30)'"
 
 
+@pytest.mark.sample("sandboxed")
 @pytest.mark.parametrize("runtime_name", ["runc"])
 @pytest.mark.parametrize("resources", [LITTLE_MEMORY])
 def test_only_what_memory_has_cost_is_said_to_be_memory(on_stage: Callable[[Test], None]) -> None:
@@ -273,6 +282,7 @@ for _ in range(3):
 """
 
 
+@pytest.mark.sample("sandboxed")
 @pytest.mark.parametrize("runtime_name", ["runc"])
 @pytest.mark.parametrize("resources", [Resources(pids=150)])
 def test_a_command_finds_room_where_another_has_left_a_fork_bomb(
@@ -305,6 +315,7 @@ def test_a_sandbox_is_taken_up_again_with_its_globals(on_stage: Callable[[Test],
     on_stage(test)
 
 
+@pytest.mark.sample("sandboxed")
 def test_a_busy_sandbox_is_taken_up_while_it_is_busy(on_stage: Callable[[Test], None]) -> None:
     async def test(stage: Stage) -> None:
         code = "y = 0\ntry:\n  print('begun')\n  while True: y += 1\nexcept KeyboardInterrupt: pass"
@@ -321,6 +332,7 @@ def test_a_busy_sandbox_is_taken_up_while_it_is_busy(on_stage: Callable[[Test], 
     on_stage(test)
 
 
+@pytest.mark.sample("sandboxed")
 @pytest.mark.parametrize("end", ["deadline", "death"])
 def test_what_a_replaced_kernel_said_is_there_for_who_takes_up_the_sandbox_before_it_was_stored(
     on_stage: Callable[[Test], None], end: str
@@ -355,6 +367,7 @@ def test_what_a_replaced_kernel_said_is_there_for_who_takes_up_the_sandbox_befor
     on_stage(test)
 
 
+@pytest.mark.sample("sandboxed")
 def test_a_kernel_that_cannot_start_any_more_says_so_and_recovers_when_it_can(on_stage: Callable[[Test], None]) -> None:
     """A background task of the user's own, which outlives kernels, spoils what each kernel reads first."""
     spoil = (
@@ -380,6 +393,7 @@ def test_a_kernel_that_cannot_start_any_more_says_so_and_recovers_when_it_can(on
     on_stage(test)
 
 
+@pytest.mark.sample("sandboxed")
 def test_a_kernel_starts_also_where_code_has_closed_its_directory(on_stage: Callable[[Test], None]) -> None:
     async def test(stage: Stage) -> None:
         died = await stage.run("import os\nos.chmod('/run/sandcell/kernel', 0)\nos._exit(0)")
@@ -390,6 +404,7 @@ def test_a_kernel_starts_also_where_code_has_closed_its_directory(on_stage: Call
     on_stage(test)
 
 
+@pytest.mark.sample("sandboxed")
 def test_a_preparation_that_fails_leaves_no_sandbox(
     runtime_name: str, tmp_path: Path, short_directory: Path, environment: Environment
 ) -> None:
@@ -412,6 +427,7 @@ def test_a_preparation_that_fails_leaves_no_sandbox(
     asyncio.run(test())
 
 
+@pytest.mark.sample("sandboxed")
 def test_a_sandbox_that_ends_while_it_starts_is_said_at_once(
     runtime_name: str, tmp_path: Path, short_directory: Path, environment: Environment
 ) -> None:

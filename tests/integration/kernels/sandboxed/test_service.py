@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 import nbformat
+import pytest
 
 from sandcell import Client
 from tests.integration.client.sandcell.cli.conftest import Shell
@@ -89,6 +90,7 @@ def test_one_session_in_three_languages(service: RunningService) -> None:
         session.stop()
 
 
+@pytest.mark.sample("kills")
 def test_a_restarted_service_takes_the_kernel_for_javascript_up_again(make_service: MakeService) -> None:
     service = make_service()
     with Rest(service) as rest:

@@ -218,6 +218,7 @@ def killed_at_every_step(stage: Stage, moment: str, then: Callable[[], None]) ->
     return step - 1
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("moment", ["before", "within", "after"])
 def test_at_each_step_with_a_local_store(local: Stage, moment: str) -> None:
     def then() -> None:
@@ -228,6 +229,7 @@ def test_at_each_step_with_a_local_store(local: Stage, moment: str) -> None:
     assert killed_at_every_step(local, moment, then) > 5
 
 
+@pytest.mark.sample("kills")
 def test_at_each_request_to_s3(s3: Stage) -> None:
     """After each: what the store has before a request it has after the one before."""
 

@@ -16,6 +16,7 @@ MakeService = Callable[..., RunningService]
 FILES_BYTES = 100_000_000
 
 
+@pytest.mark.sample("kills")
 def test_what_was_answered_outlives_a_kill(make_service: MakeService) -> None:
     service = make_service()
     with connect(service) as http:

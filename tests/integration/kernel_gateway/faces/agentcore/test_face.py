@@ -24,12 +24,14 @@ MEGABYTE = 1_000_000
 INVOKE = f"/code-interpreters/{SYSTEM}/tools/invoke"
 
 
+@pytest.mark.sample("doors")
 def test_an_endpoint_may_have_a_path(caller: Caller) -> None:
     session = replace(caller, prefix="/behind/a/proxy").start()
     assert session.code("print(6 * 7)") == "42"
     session.stop()
 
 
+@pytest.mark.sample("doors")
 def test_large_bodies_take_turns_and_each_is_carried_out(live: Live) -> None:
     """There is memory for one of them at a time."""
     blob, results = bytes(15 * MEGABYTE), []
@@ -47,6 +49,7 @@ def test_large_bodies_take_turns_and_each_is_carried_out(live: Live) -> None:
     assert live.code("import os; print([os.path.getsize(f'{n}.bin') for n in range(3)])") == str([len(blob)] * 3)
 
 
+@pytest.mark.sample("doors")
 def test_large_answers_take_turns_and_give_their_memory_back(live: Live) -> None:
     """Also when the client asks for one and leaves."""
     blob, results = bytes(range(256)) * 16_000, []
@@ -88,6 +91,7 @@ def connected(caller: Caller) -> socket.socket:
     return socket.create_connection((address.hostname, address.port), timeout=120)
 
 
+@pytest.mark.sample("doors")
 def test_memory_that_a_client_leaves_is_there_for_the_next(caller: Caller, live: Live) -> None:
     for _ in range(3):
         with connected(caller) as connection:
@@ -95,6 +99,7 @@ def test_memory_that_a_client_leaves_is_there_for_the_next(caller: Caller, live:
     assert live.call("writeFiles", content=[{"path": "a", "blob": bytes(15 * MEGABYTE)}])["isError"] is False
 
 
+@pytest.mark.sample("doors")
 def test_a_large_body_with_a_wrong_signature_gives_its_memory_back(caller: Caller, live: Live) -> None:
     with connected(caller) as connection:
         connection.sendall(head(caller, 20 * MEGABYTE) + bytes(20 * MEGABYTE))
@@ -170,6 +175,7 @@ def with_id(client: Any, invocation_id: str) -> Any:
     return client
 
 
+@pytest.mark.sample("doors")
 def test_what_is_asked_for_again_after_a_restart_is_not_done_again(make_service: Callable[..., RunningService]) -> None:
     """Neither code that ran, nor a start whose answer was not kept when the service died."""
     caller, token = Caller(make_service(access_key_id=KEY, secret_access_key=SECRET)), "a" * 40
@@ -232,6 +238,7 @@ def brief(make_service: Callable[..., RunningService]) -> Caller:
     return Caller(make_service(access_key_id=KEY, secret_access_key=SECRET, **waits))
 
 
+@pytest.mark.sample("doors")
 def test_what_runs_on_when_a_stop_waits_no_longer_keeps_what_it_printed(brief: Caller) -> None:
     result = read_after_stop(brief, "import time; print('before', flush=True); time.sleep(600)")
     assert result["isError"] is True
@@ -239,6 +246,7 @@ def test_what_runs_on_when_a_stop_waits_no_longer_keeps_what_it_printed(brief: C
     assert "interrupted" in result["content"][1]["text"]
 
 
+@pytest.mark.sample("doors")
 def test_a_stream_ends_when_the_service_does(brief: Caller) -> None:
     caller = brief
     session, ends = caller.start(), []

@@ -57,6 +57,7 @@ def face_of(service: RunningService, session: Session) -> Iterator[Face]:
         yield Face(service.url, token, session.id, http)
 
 
+@pytest.mark.sample("doors")
 def test_an_idle_client_is_pinged_and_stays(face: Face) -> None:
     with face.wire() as wire:
         wire.finished(wire.send("shell", "kernel_info_request", {}))
@@ -65,12 +66,14 @@ def test_an_idle_client_is_pinged_and_stays(face: Face) -> None:
         assert result_of(wire.run("1 + 2")) == "3"
 
 
+@pytest.mark.sample("doors")
 def test_a_client_that_does_not_answer_pings_is_let_go(face: Face) -> None:
     with raw(face):
         until(lambda: face.http.get(f"/api/kernels/{face.kernel_id}").json()["connections"] == 1)
         until(lambda: face.http.get(f"/api/kernels/{face.kernel_id}").json()["connections"] == 0)
 
 
+@pytest.mark.sample("doors")
 def test_a_revoked_token_counts_no_longer_anywhere(face: Face, session: Session) -> None:
     made = session.create_attach_token(name="Bob")
     assert made.token is not None
@@ -87,6 +90,7 @@ def test_a_revoked_token_counts_no_longer_anywhere(face: Face, session: Session)
     assert all(each.token is None for each in shown.values())
 
 
+@pytest.mark.sample("doors")
 def test_who_does_not_read_costs_the_service_no_memory(face: Face, own: RunningService) -> None:
     """Much is printed past a client that reads nothing; another one, who reads, gets the end of it."""
     process = psutil.Process(own.service_pid)
@@ -111,6 +115,7 @@ def test_who_does_not_read_costs_the_service_no_memory(face: Face, own: RunningS
     assert most - before < 70 * MEGABYTE
 
 
+@pytest.mark.sample("doors")
 def test_nobody_attached_costs_the_service_no_memory(face: Face, own: RunningService, session: Session) -> None:
     process = psutil.Process(own.service_pid)
     with face.wire() as wire:
@@ -121,6 +126,7 @@ def test_nobody_attached_costs_the_service_no_memory(face: Face, own: RunningSer
     assert process.memory_info().rss - before < 70 * MEGABYTE
 
 
+@pytest.mark.sample("doors")
 def test_a_service_that_ends_drains(own: RunningService, make_service: Callable[..., RunningService]) -> None:
     """Attached clients are asked to come back, and no token is in the log of this service or of the other tests'."""
     ended = make_service(**SETTINGS)

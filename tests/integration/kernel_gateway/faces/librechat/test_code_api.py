@@ -166,6 +166,7 @@ def test_languages(chat: Chat, home: dict[str, Any], lang: str, code: str, stdou
     assert (told["stdout"].lstrip("\n"), told["stderr"]) == (stdout, "")
 
 
+@pytest.mark.sample("doors")
 def test_what_went_wrong_is_said_where_the_model_reads_it(chat: Chat, home: dict[str, Any]) -> None:
     files = home["files"]
     assert "ZeroDivisionError" in chat.run("1/0", files=files)["stderr"]
@@ -248,6 +249,7 @@ def test_a_removed_input_is_told_by_the_name_that_it_came_with(chat: Chat, home:
     chat.run("open('kept.txt', 'w').write('1')", files=home["files"])
 
 
+@pytest.mark.sample("doors")
 def test_more_files_than_are_listed_make_no_answer_wrong(make_service: Callable[..., RunningService]) -> None:
     service = make_service(files_listed=20)
     with httpx.Client(base_url=service.url, timeout=120, trust_env=False) as http:

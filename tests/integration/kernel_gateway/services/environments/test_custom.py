@@ -102,6 +102,7 @@ def test_a_role_is_for_those_whom_the_operator_names(rest: Rest, place: Place) -
             assert said(session, S3) == "no role"
 
 
+@pytest.mark.sample("kills")
 def test_over_a_kill_a_session_keeps_what_its_environment_gave_it(place: Place) -> None:
     with Rest(place.service) as rest:
         environment = make(rest, "kept", network="PUBLIC", role_arn=ARN, memory_mb=1_800)
@@ -131,6 +132,7 @@ def test_over_a_kill_a_session_keeps_what_its_environment_gave_it(place: Place) 
     restarted.stop()
 
 
+@pytest.mark.sample("kills")
 def test_an_operator_who_takes_a_network_away_takes_it_from_what_runs_and_what_starts(
     make_place: Callable[..., Place],
 ) -> None:

@@ -199,6 +199,7 @@ async def echoing() -> AsyncIterator[tuple[int, asyncio.Event]]:
         yield server.sockets[0].getsockname()[1], closed
 
 
+@pytest.mark.sample("doors")
 def test_a_new_sandbox_has_a_way_out_and_no_new_allowance(
     house: House, declare: Callable[[str], Path], site: int
 ) -> None:
@@ -234,6 +235,7 @@ async def no_kernel(gateway: Gateway, session: Session) -> bool:
     return live is not None and live.sandbox.kernel is None
 
 
+@pytest.mark.sample("doors")
 def test_a_restart_of_the_service_opens_the_way_again_and_goes_on_counting(
     house: House, declare: Callable[[str], Path], site: int
 ) -> None:
@@ -258,6 +260,7 @@ def test_a_restart_of_the_service_opens_the_way_again_and_goes_on_counting(
     asyncio.run(after(asyncio.run(before())))
 
 
+@pytest.mark.sample("doors")
 def test_the_policy_after_a_restart_is_that_of_the_file_then(
     house: House, declare: Callable[[str], Path], site: int
 ) -> None:
@@ -295,6 +298,7 @@ def test_the_policy_after_a_restart_is_that_of_the_file_then(
     asyncio.run(run())
 
 
+@pytest.mark.sample("doors")
 def test_a_way_out_that_cannot_be_opened_again_costs_no_sandbox_and_is_opened_later(
     house: House, declare: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

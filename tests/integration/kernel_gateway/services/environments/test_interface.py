@@ -180,6 +180,7 @@ def test_the_client_has_a_method_for_each(place: Place) -> None:
             client.get_environment("client")
 
 
+@pytest.mark.sample("doors")
 def test_the_command_line_makes_shows_and_deletes(place: Place, tmp_path: Path) -> None:
     sandcell = Shell(place.service, tmp_path)
     created = sandcell("environments", "create", "cli", "--memory-mb", "1800", "--tag", "team=x", "--network", "PUBLIC")

@@ -24,6 +24,7 @@ from tests.running_service import RunningService
 WAYS = ("%pip install {}", "!pip install {}", "!python3 -m pip install {}", "!pip download --no-deps {}")
 
 
+@pytest.mark.sample("packages")
 def test_without_an_index_pip_says_at_once_what_the_mode_allows_and_what_has_the_package(
     service: RunningService,
 ) -> None:
@@ -82,6 +83,7 @@ print([each for each in wanted if each in text])
 """
 
 
+@pytest.mark.sample("packages")
 def test_packages_come_from_the_operators_index_and_from_nowhere_else(
     indexed: RunningService, index: PackageIndex
 ) -> None:
@@ -133,6 +135,7 @@ def test_packages_come_from_the_operators_index_and_from_nowhere_else(
     assert kept == {hashlib.sha256(data).hexdigest() for files in whole for data in files.values()}
 
 
+@pytest.mark.sample("packages")
 def test_kept_packages_are_there_in_the_next_session_on_the_workspace(
     indexed: RunningService, index: PackageIndex
 ) -> None:
@@ -168,6 +171,7 @@ print(glob.glob("{GUEST_WAS_HERE}-0"))
 PLACE = "/opt/sandcell/packages/lib/python3.11/site-packages"
 
 
+@pytest.mark.sample("packages")
 def test_packages_are_built_into_an_environment_of_the_principals_own_and_removed_with_it(
     indexed: RunningService, index: PackageIndex
 ) -> None:

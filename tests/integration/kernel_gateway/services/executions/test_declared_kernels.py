@@ -53,6 +53,7 @@ def said(session: LiveSession, code: str, **how: Any) -> str:
     return str(outcome["stdout"]).strip()
 
 
+@pytest.mark.sample("doors")
 def test_its_kernels_run_beside_python_and_keep_their_state(session: LiveSession) -> None:
     session.run("shared = 1; open('from-python', 'w').close()")
     assert (said(session, "hello"), said(session, "again", language="Shout")) == ("HELLO", "AGAIN")
@@ -119,6 +120,7 @@ def test_interrupts_and_deadlines_stop_its_code_and_keep_its_state(
         assert session.run("kept", **how)["outputs"][0]["data"]["text/plain"] == "7"
 
 
+@pytest.mark.sample("doors")
 def test_one_that_ends_takes_nothing_along_and_the_next_is_blank(session: LiveSession) -> None:
     session.run("still = 'here'")
     said(session, "one more")
@@ -198,6 +200,7 @@ def test_jupyter_clients_see_it_as_a_kernelspec(people: httpx.Client) -> None:
     assert people.get("/api/kernels").json() == before
 
 
+@pytest.mark.sample("doors")
 def test_a_jupyter_client_attaches_to_it(many: RunningService, people: httpx.Client) -> None:
     kernel = people.post("/api/sessions", json={"path": "a.ipynb", "kernel": {"name": f"{NAME}.shout"}}).json()[
         "kernel"
@@ -237,6 +240,7 @@ def test_a_jupyter_client_attaches_to_it(many: RunningService, people: httpx.Cli
     assert people.delete(address).status_code == 204
 
 
+@pytest.mark.sample("doors")
 def test_it_outlives_a_restart_of_the_service(session: LiveSession, many: RunningService) -> None:
     said(session, "before the restart")
     count = said(session, "count")

@@ -41,6 +41,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return found
 
 
+@pytest.mark.sample("pools")
 def test_a_session_and_its_first_result_take_one_request_to_the_launcher(house: House, asked: Counter[str]) -> None:
     async def test() -> None:
         declare(house, "[python]\nwarm = 1\n")
@@ -70,6 +71,7 @@ def test_a_session_and_its_first_result_take_one_request_to_the_launcher(house: 
     asyncio.run(test())
 
 
+@pytest.mark.sample("pools")
 def test_what_a_pool_has_run_in_a_kernel_leaves_no_trace(house: House) -> None:
     async def test() -> None:
         declare(house, "[python]\nwarm = 1\n\n[other]\nimage = 'python'\n")
@@ -84,6 +86,7 @@ def test_what_a_pool_has_run_in_a_kernel_leaves_no_trace(house: House) -> None:
     asyncio.run(test())
 
 
+@pytest.mark.sample("pools")
 def test_who_is_served_first_is_served_to_the_end(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pools, "CLAIMS_AT_ONCE", 1)
     go_on, claimed, claim = asyncio.Event(), list[str](), OciRuntime.claim
@@ -114,6 +117,7 @@ def test_who_is_served_first_is_served_to_the_end(house: House, monkeypatch: pyt
     asyncio.run(test())
 
 
+@pytest.mark.sample("pools")
 def test_a_pool_is_filled_again_after_the_sessions_that_come_together(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:

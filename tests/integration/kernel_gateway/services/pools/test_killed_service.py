@@ -50,6 +50,7 @@ def warm_service(make_service: MakeService, tmp_path: Path) -> RunningService:
     return make_service(environments_file=file)
 
 
+@pytest.mark.sample("kills")
 def test_kill_9_leaves_no_pool_behind_and_sessions_go_on(warm_service: RunningService) -> None:
     service = warm_service
     until_full(service)

@@ -71,6 +71,7 @@ def first_process(house: House, sandbox_id: str) -> int:
     return int(Path(house.settings.data_dir, "sandboxes", sandbox_id, "bundle", "pid").read_text())
 
 
+@pytest.mark.sample("pools")
 def test_a_sandbox_of_a_pool_is_told_which_environments_have_what_before_it_is_claimed(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,6 +101,7 @@ def test_a_sandbox_of_a_pool_is_told_which_environments_have_what_before_it_is_c
     asyncio.run(test())
 
 
+@pytest.mark.sample("pools")
 def test_a_session_gets_a_sandbox_that_was_ready_and_others_start_as_ever(house: House) -> None:
     async def test() -> None:
         declare(house, "[python]\nwarm = 1\n")
@@ -158,6 +160,7 @@ def hold_reads(gateway: Gateway) -> Iterator[None]:
         go_on.set()
 
 
+@pytest.mark.sample("pools")
 def test_a_session_with_an_id_of_its_own_keeps_the_sandbox_that_it_got(house: House) -> None:
     """Through a restart of the service, the death of that sandbox, and its end."""
 
@@ -190,6 +193,7 @@ def test_a_session_with_an_id_of_its_own_keeps_the_sandbox_that_it_got(house: Ho
     asyncio.run(test())
 
 
+@pytest.mark.sample("pools")
 def test_a_hibernated_session_wakes_in_a_sandbox_of_the_pool(house: House) -> None:
     """And goes on in it: through a restart of the service, the death of its kernel, and another hibernation."""
 
@@ -230,6 +234,7 @@ def test_a_hibernated_session_wakes_in_a_sandbox_of_the_pool(house: House) -> No
     asyncio.run(test())
 
 
+@pytest.mark.sample("pools")
 def test_a_start_that_is_refused_takes_nothing_and_one_that_finds_its_sandbox_dead_makes_another(house: House) -> None:
     async def test() -> None:
         declare(house, "[python]\nwarm = 1\n")
@@ -273,6 +278,7 @@ def test_a_start_that_is_refused_takes_nothing_and_one_that_finds_its_sandbox_de
     asyncio.run(test())
 
 
+@pytest.mark.sample("pools")
 def test_a_claim_that_dies_half_way_leaves_a_session_that_started_all_the_same(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -300,6 +306,7 @@ def test_a_claim_that_dies_half_way_leaves_a_session_that_started_all_the_same(
     asyncio.run(test())
 
 
+@pytest.mark.sample("pools")
 @pytest.mark.long
 def test_no_session_gets_a_sandbox_of_an_image_that_was_built_again(
     house: House, monkeypatch: pytest.MonkeyPatch
@@ -335,6 +342,7 @@ def test_no_session_gets_a_sandbox_of_an_image_that_was_built_again(
     asyncio.run(test())
 
 
+@pytest.mark.sample("pools")
 def test_a_pool_follows_its_environment_and_the_demand(house: House) -> None:
     async def test() -> None:
         declare(house, "[python]\nwarm = {most = 2}\n")

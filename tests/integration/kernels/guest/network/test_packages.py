@@ -68,6 +68,7 @@ def test_every_package_is_refused_in_one_sentence_that_says_where_it_is(with_gue
     with_guests(test)
 
 
+@pytest.mark.sample("packages")
 def test_pip_says_the_sentence_in_place_of_its_own(with_guests: Runner, tmp_path: Path) -> None:
     async def test(guests: Guests) -> None:
         guest = await guests.start()

@@ -75,6 +75,7 @@ async def restarted(house: House) -> None:
         assert [each.clear_context for each in stored.items] == [False, False, True, False]
 
 
+@pytest.mark.sample("doors")
 def test_being_asked_for_a_blank_kernel_outlives_the_service(house: House) -> None:
     asyncio.run(restarted(house))
 

@@ -176,10 +176,12 @@ async def full(gateway: Gateway) -> None:
     )
 
 
+@pytest.mark.sample("doors")
 def test_what_a_full_workspace_does_not_take_is_named(on_gateway: OnGateway) -> None:
     on_gateway(full)
 
 
+@pytest.mark.sample("doors")
 def test_files_of_a_session(on_gateway: OnGateway) -> None:
     on_gateway(one_session)
 
@@ -205,6 +207,7 @@ async def ten_thousand(gateway: Gateway) -> None:
     assert removed["content"][0]["text"] == "Successfully removed all 1000 files"
 
 
+@pytest.mark.sample("doors")
 @pytest.mark.long  # the conformance tests have a thousand files in one call by boto3 each time
 def test_ten_thousand_files_in_one_call(on_gateway: OnGateway) -> None:
     on_gateway(ten_thousand)
@@ -226,5 +229,6 @@ async def ninety_megabytes(gateway: Gateway) -> None:
     assert "'big.bin' is too large" in refused
 
 
+@pytest.mark.sample("doors")
 def test_ninety_megabytes_go_in_pieces(on_gateway: OnGateway) -> None:
     on_gateway(ninety_megabytes)

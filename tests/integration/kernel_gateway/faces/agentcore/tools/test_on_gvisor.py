@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from kernel_gateway.faces.agentcore.tools import Arguments, FileContent
 from tests.integration.kernel_gateway.faces.agentcore.tools.conftest import Gateway, House, Tools
 
@@ -32,5 +34,6 @@ async def tried(gateway: Gateway) -> None:
     assert await tools.text("stopTask", taskId=task) == "Successfully canceled a command execution task"
 
 
+@pytest.mark.sample("doors")
 def test_the_tools_on_gvisor(house: House) -> None:
     asyncio.run(on_gvisor(house))
