@@ -33,8 +33,8 @@ Why = Literal["deadline", "request"]
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
 """Of one JSON answer: a listing or a command's output."""
 MAX_EVENT_BYTES = 64 * 1024
-SILENCE_SECONDS = 15.0
-"""Without a heartbeat for this long, the guest counts as dead."""
+SILENCE_SECONDS = 18.0
+"""Without a heartbeat for this long, of which the guest sends three in that time, it is asked whether it lives."""
 CALL_SECONDS = 15.0
 START_SECONDS = 20.0
 PROBE_SECONDS = 3.0

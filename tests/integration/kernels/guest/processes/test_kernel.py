@@ -205,12 +205,12 @@ def test_the_watch_tells_that_the_guest_is_gone(with_guests: Runner) -> None:
 
 
 def test_a_guest_that_is_silent_is_gone(with_guests: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kernels.guest_client.client.SILENCE_SECONDS", 3.5)
+    monkeypatch.setattr("kernels.guest_client.client.SILENCE_SECONDS", 6.5)
     monkeypatch.setattr("kernels.guest_client.client.PROBE_SECONDS", 1.0)
 
     async def test(guests: Guests) -> None:
         guest = await guests.start()
-        await asyncio.sleep(4)  # heartbeats carry it over
+        await asyncio.sleep(7)  # heartbeats carry it over
         assert "gone" not in guest.story
         os.kill(guest.pid, signal.SIGSTOP)
         try:
