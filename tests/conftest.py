@@ -43,6 +43,7 @@ UNHURRIED = {"requests_per_second": 100_000, "failed_authentications_per_second"
 
 # No test passes or fails by how long it takes: the machine may be busy with another.
 hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.register_profile("sample", hypothesis.settings.get_profile("untimed"), max_examples=30)
 hypothesis.settings.load_profile("untimed")
 
 
@@ -73,6 +74,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(trylast=True)  # pytest's own display is there to be taken over
 def pytest_configure(config: pytest.Config) -> None:
     progress.register(config)
+    if config.getoption("--sample"):
+        hypothesis.settings.load_profile("sample")  # before the modules of tests are imported, which read it
 
 
 def pytest_report_header(config: pytest.Config) -> str:

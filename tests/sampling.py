@@ -4,7 +4,7 @@ A test that runs once for each of several real parts (each OCI runtime, each sto
 of them, for each combination of its other parameters: `AXES` names the fixtures. The tests of a module that have the
 same parts draw the same one, so that what they share is set up once. Other tests whose cases cost much carry the mark
 `sample(n)`: n of the test's cases. Tests that are dear and have much of their way in common, wherever they are, carry
-`sample(group)`: `GROUPS` says how many of a group run.
+`sample(group)`: `GROUPS` says how many of a group run. Properties that Hypothesis tries run all, with fewer examples.
 
 `make test` draws by the commit, so that a commit always runs the same cases and each commit runs others; `make
 test-long` runs every case of every matrix.
@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable
 
 import pytest
+from hypothesis import is_hypothesis_test
 
 AXES = frozenset({"runtime_name", "runtime", "store", "proxy_of_each", "server", "on_guest"})
 """Parameters whose values are real parts that must all do the same."""
@@ -30,8 +31,9 @@ GROUPS = {
     "again under gVisor": 270,  # of `make escape`: attempts in a place where they were just made in another session
     "sandboxed": 8,  # the life of one sandbox and its kernel, below the service
     "pages": 9,  # the console and shown files in Chromium
+    "properties": 10_000,  # all of them: `make test` draws 30 examples for each that does not say how many it needs
 }
-"""How many tests of each group `make test` draws: each starts services, sandboxes or a browser of its own."""
+"""How many tests of each group `make test` draws: most start services, sandboxes or a browser of their own."""
 
 
 def add_option(parser: pytest.Parser) -> None:
@@ -48,6 +50,8 @@ def mark_matrices(items: Iterable[pytest.Item]) -> None:
     for item in items:
         if AXES & _parameters(item).keys() and _cases(item) is None:
             item.add_marker(pytest.mark.sample(1))
+        if is_hypothesis_test(getattr(item, "obj", None)):
+            item.add_marker(pytest.mark.sample("properties"))
 
 
 def draw(config: pytest.Config, items: list[pytest.Item]) -> None:

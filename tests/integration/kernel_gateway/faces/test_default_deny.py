@@ -244,6 +244,7 @@ def add_to_sandbox(http: httpx.Client, token: str, ids: dict[str, str]) -> str:
     return http.get(f"/sandboxes/{others[0]}", headers=headers).json()["envdAccessToken"]
 
 
+@pytest.mark.sample(600)  # of 1,466: each door is asked by several callers, by all of them in `make test-long`
 @pytest.mark.parametrize(
     ("caller", "door"),
     [(caller, door) for caller in CALLERS for door in DOORS if door.face in caller.refused],
