@@ -13,10 +13,11 @@ import difflib
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, cast, get_args
 from urllib.parse import urlsplit
+
+import msgspec
 
 from kernel_gateway import endpoints
 from kernel_gateway.errors import SettingInvalid
@@ -68,8 +69,7 @@ PROFILE = re.compile(r"[A-Za-z0-9_.@:/+-]{0,100}")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Declared:
+class Declared(msgspec.Struct, frozen=True):
     """What a table says, complete but for the image it is made from."""
 
     name: str
@@ -84,8 +84,8 @@ class Declared:
     figures: str
     packages: tuple[str, ...] = ()
     apt: tuple[str, ...] = ()
-    pool: PoolSize = field(default_factory=PoolSize)
-    memory_levels: MemoryLevels = field(default_factory=MemoryLevels)
+    pool: PoolSize = msgspec.field(default_factory=PoolSize)
+    memory_levels: MemoryLevels = msgspec.field(default_factory=MemoryLevels)
     keep_variables: str = "off"
     keep_variables_mb: int = 100
     hibernate_seconds: int | None = None
@@ -102,8 +102,7 @@ class Declared:
         return self.name if self.is_layer else self.image
 
 
-@dataclass(frozen=True)
-class DeclaredRole:
+class DeclaredRole(msgspec.Struct, frozen=True):
     """What a role means that environments made by principals name, and which principals it is for."""
 
     arn: str

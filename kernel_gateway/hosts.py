@@ -9,8 +9,9 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 _LOCAL: Final = (".localhost", ".local", ".internal", ".home.arpa")
 """Endings that the public DNS never has."""
@@ -18,8 +19,7 @@ _NAME: Final = re.compile(r"(\*\.)?[a-z0-9_]([a-z0-9_.-]{0,252}[a-z0-9_])?")
 _HOST: Final = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+(%[^\]]*)?\]|[A-Za-z0-9_.-]+)(:[0-9]{1,5})?")
 
 
-@dataclass(frozen=True)
-class Hosts:
+class Hosts(msgspec.Struct, frozen=True):
     """Names that were given; `strict` admits no others, `every` admits all."""
 
     names: frozenset[str] = frozenset()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -13,8 +12,7 @@ from kernel_gateway.errors import SettingInvalid
 PREFIX = "SANDCELL_"
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(msgspec.Struct, frozen=True):
     """One row of the table; `low` and `high` are inclusive, and there are both or none."""
 
     name: str

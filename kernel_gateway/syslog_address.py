@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
+
+import msgspec
 
 _PORT: Final = 514
 
 
-@dataclass(frozen=True)
-class SyslogAddress:
+class SyslogAddress(msgspec.Struct, frozen=True):
     """`udp` or `tcp` with host and port, or `unix` with a path."""
 
     kind: str

@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
+import msgspec
+
 MEGABYTES_PER_VCPU = 1769
 """Memory that comes with one virtual CPU, in MB (the ratio hosted services use)."""
 
@@ -33,16 +35,14 @@ class Endpoint:
     path_prefix: str = ""
 
 
-@dataclass(frozen=True)
-class NetworkPolicy:
+class NetworkPolicy(msgspec.Struct, frozen=True):
     """A mode, and the endpoints that `ALLOWLIST` allows."""
 
     mode: NetworkMode = NetworkMode.SANDBOX
     allow: tuple[Endpoint, ...] = ()
 
 
-@dataclass(frozen=True)
-class ExecutionRole:
+class ExecutionRole(msgspec.Struct, frozen=True):
     """One S3 prefix that code may reach, without ever holding a key: read, or read and write.
 
     `endpoint_url` is empty for AWS itself; `profile` names the host's credentials, empty for the default ones.
@@ -90,8 +90,7 @@ class Resources:
         return self.storage_mb * 1024 * 1024
 
 
-@dataclass(frozen=True)
-class MemoryLevels:
+class MemoryLevels(msgspec.Struct, frozen=True):
     """From which shares of its memory a session warns, and interrupts what it runs; 0: it does not."""
 
     warn_percent: int = 85
@@ -103,8 +102,7 @@ class MemoryLevels:
         return tuple(each for each in (self.warn_percent, self.guard_percent) if each)
 
 
-@dataclass(frozen=True)
-class PoolSize:
+class PoolSize(msgspec.Struct, frozen=True):
     """How many sandboxes are kept ready for sessions to come: by what is asked for, between `least` and `most`."""
 
     least: int = 0
@@ -140,8 +138,8 @@ class Environment:
     runtime: str = ""
     figures: str = "files"
     variables: tuple[tuple[str, str], ...] = ()
-    pool: PoolSize = PoolSize()
-    memory_levels: MemoryLevels = MemoryLevels()
+    pool: PoolSize = PoolSize()  # noqa: RUF009 - a frozen value
+    memory_levels: MemoryLevels = MemoryLevels()  # noqa: RUF009 - a frozen value
     keep_variables: str = "off"
     keep_variables_mb: int = 100
     hibernate_seconds: int | None = None

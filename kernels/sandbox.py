@@ -56,8 +56,7 @@ class RuntimeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kubernetes: KubernetesSettings = KubernetesSettings()
 
 
-@dataclass(frozen=True)
-class SandboxSpec:
+class SandboxSpec(msgspec.Struct, frozen=True):
     """What to start: an id (a UUID with dashes), the environment, the generation its first kernel gets, host name.
 
     A remote runtime takes the image by `environment.image` and `environment.digest`; `environment.root` is host-bound.
@@ -94,8 +93,7 @@ class SandboxInfo:
     workspace_copy: bool = False
 
 
-@dataclass(frozen=True)
-class SandboxUsage:
+class SandboxUsage(msgspec.Struct, frozen=True):
     """What a sandbox has used so far; limits in the same units."""
 
     memory_bytes: int
@@ -110,16 +108,14 @@ class SandboxUsage:
     """Of its memory what no file has: what is left of the limit beside it is what code can still get. 0: not known."""
 
 
-@dataclass(frozen=True)
-class PagedOut:
+class PagedOut(msgspec.Struct, frozen=True):
     """What came of moving a sandbox's memory to swap; with none moved the sandbox runs on, and `why` says why."""
 
     moved_bytes: int
     why: str = ""
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """One line of the doctor: what was checked, whether it holds, what was seen and what to do about it.
 
     `required` findings that do not hold stop the service from starting.

@@ -44,8 +44,7 @@ class AsOf:
     number: int
 
 
-@dataclass(frozen=True)
-class Skipped:
+class Skipped(msgspec.Struct, frozen=True):
     """A name that was left out, and why; `path` is escaped text."""
 
     path: str

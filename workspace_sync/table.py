@@ -11,8 +11,9 @@ import threading
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, ItemsView, Iterator, Mapping, MutableMapping, ValuesView
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast, overload
+
+import msgspec
 
 Value = TypeVar("Value")
 Default = TypeVar("Default")
@@ -25,8 +26,7 @@ _REMOVED: Any = object()
 _UNKNOWN: Any = object()
 
 
-@dataclass(frozen=True)
-class Codec(Generic[Value]):
+class Codec(msgspec.Struct, Generic[Value], frozen=True):
     """A value as bytes, and back, given its path."""
 
     pack: Callable[[bytes, Value], bytes]
@@ -57,8 +57,7 @@ class _Block:
             start = end
 
 
-@dataclass(frozen=True)
-class _Blocks:
+class _Blocks(msgspec.Struct, frozen=True):
     """Blocks in order, with the first path of each."""
 
     blocks: list[_Block]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
+
 
 @dataclass(frozen=True)
 class EgressLimits:
@@ -25,8 +27,7 @@ class EgressLimits:
     """Without a byte in either direction."""
 
 
-@dataclass(frozen=True)
-class EgressUsage:
+class EgressUsage(msgspec.Struct, frozen=True):
     """What a session has used of its limits."""
 
     connections_open: int = 0

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 
 import h11
+import msgspec
 
 from kernel_gateway.egress import head, linear, policy
 from kernel_gateway.egress.budget import EgressLimits
@@ -18,8 +18,7 @@ from kernel_gateway.egress.target import BadTarget, Target, is_same_authority, p
 _LONGEST_SHOWN = 1024
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True):
     """A request, h11's side of the connection it came on, and what came after the head of a CONNECT."""
 
     connection: h11.Connection

@@ -7,9 +7,10 @@ DNS server, and about each address the name turned out to have. Words are stable
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl
+
+import msgspec
 
 from kernel_gateway.egress import addresses
 from kernel_gateway.egress.addresses import Address
@@ -28,8 +29,7 @@ _OTHER_PLACE: Final = frozenset(
 """Fields by which servers take a request for another one than its first line says. Methods are said in queries, too."""
 
 
-@dataclass(frozen=True)
-class OperatorRules:
+class OperatorRules(msgspec.Struct, frozen=True):
     """What the operator of the service declared: endpoints that may be reached though their addresses are not public.
 
     They excuse the address only: an `ALLOWLIST` must name them as well, and `SANDBOX` reaches nothing. One declared by
@@ -39,8 +39,7 @@ class OperatorRules:
     private: tuple[Endpoint, ...] = ()
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """Yes or no, a stable word and a sentence."""
 
     allowed: bool

@@ -7,8 +7,9 @@ resolvers would take for an address, as `0x7f.1`, is refused and never looked up
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
+
+import msgspec
 
 from kernel_gateway.egress.addresses import Address, unmap
 
@@ -28,8 +29,7 @@ class BadTarget(Exception):
         self.word = word
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """A host and a port; the host is a name in lower case, or an address in its shortest form.
 
     Plain HTTP has a `path`, which begins with a slash, and a `query`, empty or with its question mark; a tunnel has

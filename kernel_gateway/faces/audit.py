@@ -6,9 +6,9 @@ may hold a token, is never recorded.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from tornado.httputil import HTTPServerRequest
 
 from kernel_gateway.client_address import find_client_address
@@ -24,8 +24,7 @@ LONGEST_ID = 128
 """Of the id of a session, as an address names it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CallRecord:
+class CallRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What a face says of a call: its name, who called, for which session, with what.
 
     `principal` is ANONYMOUS when the caller is not known, `access_key_id` what the request claimed to be signed with.
@@ -41,8 +40,7 @@ class CallRecord:
     answer: dict[str, Any] | None = None
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True):
     """The error that was answered, or what kept the answer from arriving whole; empty after a success."""
 
     code: str = ""

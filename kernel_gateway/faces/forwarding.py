@@ -18,7 +18,6 @@ import socket
 import ssl
 import uuid
 from collections.abc import Awaitable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -69,8 +68,7 @@ _CONVERSATION: Final = re.compile(r"([0-9a-f]{32})\.")
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-@dataclass(frozen=True)
-class Named:
+class Named(msgspec.Struct, frozen=True):
     """What a request is for: a session, a workspace, a sandbox of Agent Engine, or what one gateway has in memory."""
 
     kind: str

@@ -17,8 +17,7 @@ Json = msgspec.Struct | dict[str, Any] | list[Any]
 """What is sent as JSON."""
 
 
-@dataclass(frozen=True)
-class Stream:
+class Stream(msgspec.Struct, frozen=True):
     """Bytes that come piece by piece, each sent when the client has taken the one before.
 
     `size` is None when it is not known: an answer that is cut off shows that by its missing end.

@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
+import msgspec
+
 from kernel_gateway.faces.errors import MethodNotAllowed
 from kernel_gateway.faces.responses import Answer
 from sandcell.models.credentials import Scope
@@ -73,12 +75,11 @@ class Route(Generic[CallT]):
         return tuple(PARAMETER.findall(self.path))
 
 
-@dataclass(frozen=True)
-class Address(Generic[R]):
+class Address(msgspec.Struct, Generic[R], frozen=True):
     """What there is at an address: routes by method, none where it is unknown, and the parameters in it."""
 
-    routes: Mapping[str, R] = field(default_factory=dict)
-    parameters: Mapping[str, str] = field(default_factory=dict)
+    routes: Mapping[str, R] = msgspec.field(default_factory=dict)
+    parameters: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     @property
     def methods(self) -> list[str]:

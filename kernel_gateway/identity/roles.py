@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
+
+import msgspec
 
 from kernel_gateway.identity.principal import PRINCIPAL_NAME
 from sandcell.models.credentials import Scope
@@ -21,8 +22,7 @@ SCOPES_OF_ROLES: Final[Mapping[Role, Scope]] = {"viewer": "read", "user": "run",
 ANY: Final = "*"
 
 
-@dataclass(frozen=True)
-class RoleRule:
+class RoleRule(msgspec.Struct, frozen=True):
     """One line."""
 
     role: Role
@@ -36,8 +36,7 @@ class RoleRule:
         return self.value in values or (self.value == ANY and bool(values))
 
 
-@dataclass(frozen=True)
-class Rights:
+class Rights(msgspec.Struct, frozen=True):
     """What somebody may do, and whose sessions they may look at besides their own."""
 
     role: Role

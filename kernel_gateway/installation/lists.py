@@ -9,9 +9,10 @@ import asyncio
 import itertools
 import shlex
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from kernels.environment import Environment, PackageIndex
 from kernels.errors import EnvironmentBuildFailed
@@ -35,8 +36,7 @@ _INSTALL: Final = (
 )
 
 
-@dataclass(frozen=True)
-class Installer:
+class Installer(msgspec.Struct, frozen=True):
     """Installs in the sandbox of `guest`, made from `base`; each command has `seconds`.
 
     `say` gets what a command has printed once it has ended, `show` all that it has printed so far, about once a second.

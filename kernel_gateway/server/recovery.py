@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from dataclasses import dataclass
+
+import msgspec
 
 from kernel_gateway.errors import StartRefused
 from kernel_gateway.identity.principal import hash_token, new_token
@@ -17,8 +18,7 @@ from kernel_gateway.storage.database import writing
 from kernels.launcher import token_file as launcher
 
 
-@dataclass(frozen=True)
-class Recovered:
+class Recovered(msgspec.Struct, frozen=True):
     """A new token of the administrator, and where it is saved; empty with the reason when it could not be."""
 
     token: str

@@ -24,7 +24,7 @@ from kernel_gateway.settings import Settings, adopt_variables
 from kernels import system_calls
 from kernels.errors import KernelsError
 from kernels.launcher.client import LauncherRuntime
-from kernels.launcher.plan import read_back
+from kernels.launcher.handover import read_back
 from sandcell.exits import REFUSED
 from workspace_sync import WorkspaceSyncError
 

@@ -37,7 +37,8 @@ from kernels import launcher
 from kernels.environment import Environment
 from kernels.images import contents
 from kernels.launcher.checks import Bounds
-from kernels.launcher.plan import Plan, ServicePlan, TokenPlan, in_memory
+from kernels.launcher.handover import in_memory
+from kernels.launcher.plan import Plan, ServicePlan, TokenPlan
 from kernels.oci.host import findings as host
 from kernels.runtimes import open_runtime
 from kernels.sandbox import RuntimeSettings

@@ -6,8 +6,9 @@ import contextlib
 import json
 import os
 import pwd
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from kernel_gateway.settings import Settings, process_environment
 from kernels.launcher.plan import TokenPlan
@@ -20,8 +21,7 @@ _OPEN = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _EXAMPLE = "the-token"
 
 
-@dataclass(frozen=True)
-class TokenFile:
+class TokenFile(msgspec.Struct, frozen=True):
     """The file, open; or why it could not be opened."""
 
     path: str

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from kernel_gateway.settings import Settings
 from kernels.errors import KernelsError
 from kernels.launcher.client import LauncherRuntime
 
 
-@dataclass(frozen=True)
-class Starter:
+class Starter(msgspec.Struct, frozen=True):
     """The person who started the service: where the first token is saved, whether it was before, what `sandcell` is."""
 
     token_path: str

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 from sqlalchemy import Connection, Row, insert, select, update
 
 from kernel_gateway.identity.principal import Caller, Principal, caller_of
@@ -14,8 +15,7 @@ from kernel_gateway.storage.tables import access_keys, principals
 from sandcell.models.credentials import Scope
 
 
-@dataclass(frozen=True)
-class AccessKeyRow:
+class AccessKeyRow(msgspec.Struct, frozen=True):
     """An access key as it is listed: everything but the secret."""
 
     id: str

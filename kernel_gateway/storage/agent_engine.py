@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 import msgspec
@@ -21,8 +20,7 @@ FAILED = ("lost", "shutdown")
 """Why a session ended whose sandbox is still shown all the same."""
 
 
-@dataclass(frozen=True)
-class ResourceRow:
+class ResourceRow(msgspec.Struct, frozen=True):
     """One of them as it is stored. `engine_id` is None for an engine; `session_id`, and what follows `deleted`, which
     is how the session is now, for what is none."""
 
@@ -35,15 +33,14 @@ class ResourceRow:
     engine_id: str | None = None
     session_id: str | None = None
     display_name: str = ""
-    content: dict[str, Any] = field(default_factory=dict)
+    content: dict[str, Any] = msgspec.field(default_factory=dict)
     deleted: float | None = None
     status: str | None = None
     last_activity: float | None = None
     expires: float | None = None
 
 
-@dataclass(frozen=True)
-class Wanted:
+class Wanted(msgspec.Struct, frozen=True):
     """Which rows of a list. `statuses` are of sessions, READY or TERMINATED; None: of any."""
 
     statuses: frozenset[str] | None = None

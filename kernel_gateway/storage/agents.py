@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from sqlalchemy import Connection, Row, Select, delete, func, insert, select, update
 
 from kernel_gateway.storage.columns import MOST_ROWS, micros, page, seconds
@@ -27,8 +28,7 @@ class AgentRow:
     updated: float
 
 
-@dataclass(frozen=True)
-class Needs:
+class Needs(msgspec.Struct, frozen=True):
     """Some of those that need an environment, and how many there are."""
 
     names: Sequence[str]

@@ -6,6 +6,7 @@ import hmac
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 from sqlalchemy import Connection, Row, func, insert, select, update
 
 from kernel_gateway.identity.principal import Principal
@@ -14,8 +15,7 @@ from kernel_gateway.storage.locks import hold
 from kernel_gateway.storage.tables import attach_tokens, principals
 
 
-@dataclass(frozen=True)
-class AttachTokenRow:
+class AttachTokenRow(msgspec.Struct, frozen=True):
     """An attach token as it is stored: everything but the token."""
 
     id: str

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from kernel_gateway.storage.audit import AuditRow, row_of
@@ -101,8 +101,7 @@ def raw_at(connection: Connection, number: int) -> Any:
     return connection.execute(select(audit).where(audit.c.number == number)).one_or_none()
 
 
-@dataclass(frozen=True)
-class Slice:
+class Slice(msgspec.Struct, frozen=True):
     """Rows in order, as they are, and the one after them: `audit.row_of` may fail on one that was tampered with.
 
     `head` and `floor` are the chain's ends in the same transaction. `empty`: there is no chain.

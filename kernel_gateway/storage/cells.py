@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from sqlalchemy import Connection, bindparam, insert, or_, select
 
 from kernel_gateway.storage.columns import seconds, seconds_or_none
@@ -15,8 +15,7 @@ PAGE_BYTES = 4_000_000
 """Cells read at once, besides the first."""
 
 
-@dataclass(frozen=True)
-class Head:
+class Head(msgspec.Struct, frozen=True):
     """How far a session's record is: how many cells it has, the last one's id and link, and the bytes of all."""
 
     cells: int = 0
@@ -25,8 +24,7 @@ class Head:
     total_bytes: int = 0
 
 
-@dataclass(frozen=True)
-class NewCell:
+class NewCell(msgspec.Struct, frozen=True):
     """A cell to be written; it tells of an execution, of a note by its number, or of neither."""
 
     cell_id: str
@@ -36,8 +34,7 @@ class NewCell:
     note: int | None = None
 
 
-@dataclass(frozen=True)
-class Unrecorded:
+class Unrecorded(msgspec.Struct, frozen=True):
     """An execution without a cell, in the least that tells where it belongs."""
 
     number: int
@@ -49,8 +46,7 @@ class Unrecorded:
     ended: float | None
 
 
-@dataclass(frozen=True)
-class UnrecordedNote:
+class UnrecordedNote(msgspec.Struct, frozen=True):
     """The same of a note."""
 
     number: int

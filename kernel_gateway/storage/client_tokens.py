@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 from sqlalchemy import Connection, delete, insert, select
 
 from kernel_gateway.storage.columns import micros
@@ -13,8 +12,7 @@ Key = tuple[str, str, str]
 """Principal, operation, token."""
 
 
-@dataclass(frozen=True)
-class AnsweredRow:
+class AnsweredRow(msgspec.Struct, frozen=True):
     """`digest` is of the request, `answer` what it was answered with."""
 
     digest: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -113,8 +112,7 @@ class ExecutionRow(msgspec.Struct, frozen=True):
     under_way: UnderWay | None = None
 
 
-@dataclass(frozen=True)
-class NoteRow:
+class NoteRow(msgspec.Struct, frozen=True):
     """Something that happened to a session: a Markdown cell of its notebook."""
 
     session_id: str

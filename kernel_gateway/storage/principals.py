@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hmac
 import uuid
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from sqlalchemy import ColumnElement, Connection, Row, Table, bindparam, func, insert, or_, select, update
 
 from kernel_gateway.identity.principal import Caller, Principal, caller_of
@@ -24,8 +24,7 @@ from kernel_gateway.storage.tables import principals, sessions, tokens
 from sandcell.models.credentials import Scope
 
 
-@dataclass(frozen=True)
-class TokenRow:
+class TokenRow(msgspec.Struct, frozen=True):
     """A token as it is stored: everything but the token."""
 
     id: str
@@ -38,8 +37,7 @@ class TokenRow:
     last_used: float | None = None
 
 
-@dataclass(frozen=True)
-class PrincipalRow:
+class PrincipalRow(msgspec.Struct, frozen=True):
     """A principal as it is listed: `live` are its sessions now, `quota` how many it may have if that was said."""
 
     id: str

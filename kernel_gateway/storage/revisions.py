@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from sqlalchemy import Connection, and_, func, insert, select
 
 from kernel_gateway.storage.columns import to_json
 from kernel_gateway.storage.tables import cells, revisions
 
 
-@dataclass(frozen=True)
-class NewRevision:
+class NewRevision(msgspec.Struct, frozen=True):
     """A revision to be written: places of cells in the record, the place of the output, and what became of it."""
 
     position: int
@@ -23,8 +22,7 @@ class NewRevision:
     grown: int
 
 
-@dataclass(frozen=True)
-class StoredRevision:
+class StoredRevision(msgspec.Struct, frozen=True):
     """A revision as it was written; `by` is the id of the cell that made it, `content` JSON."""
 
     output: int
@@ -32,8 +30,7 @@ class StoredRevision:
     content: bytes
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """Where an execution's cell stands in the record, and the cell as it was written."""
 
     position: int

@@ -116,8 +116,7 @@ class SessionRow:
         return self.record.sandbox_id or self.id
 
 
-@dataclass(frozen=True)
-class WorkspaceRow:
+class WorkspaceRow(msgspec.Struct, frozen=True):
     """A workspace as it is stored; `session_id` is the session that used it last.
 
     `file_count` and `size_bytes` are what was durable when it last changed, None when it has not been counted yet.

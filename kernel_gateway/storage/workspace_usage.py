@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from sqlalchemy import (
     ColumnElement,
     Connection,
@@ -28,8 +28,7 @@ from kernel_gateway.storage.states import gateways
 from kernel_gateway.storage.tables import datasets, principals, sessions, workspaces
 
 
-@dataclass(frozen=True)
-class UsageRow:
+class UsageRow(msgspec.Struct, frozen=True):
     """The workspaces of one principal; `not_counted` of them hold what has not been counted yet.
 
     `cpu_seconds` is the processor time of its sessions that have ended, `quota` its own of live sessions.
@@ -47,8 +46,7 @@ class UsageRow:
     quota: int | None
 
 
-@dataclass(frozen=True)
-class Untouched:
+class Untouched(msgspec.Struct, frozen=True):
     """A workspace that has not been used since `touched`."""
 
     workspace_id: str

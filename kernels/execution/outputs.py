@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -34,8 +34,7 @@ _MOST_UPDATED: Final = 20
 """Displays of one id that an update changes, the latest first."""
 
 
-@dataclass(frozen=True)
-class OutputCaps:
+class OutputCaps(msgspec.Struct, frozen=True):
     """Bounds of one execution, in bytes.
 
     `text_bytes`: kept of stdout and of stderr each, half as head and half as tail; also of an error's text.
@@ -62,8 +61,7 @@ class Event:
     data: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class UserError:
+class UserError(msgspec.Struct, frozen=True):
     """An exception that the code raised; lines of its traceback, without colours."""
 
     name: str
@@ -80,8 +78,7 @@ class Truncated:
     outputs: int = 0
 
 
-@dataclass(frozen=True)
-class Outputs:
+class Outputs(msgspec.Struct, frozen=True):
     """Everything an execution has shown so far; `outputs` are nbformat 4.5 outputs in order, streams included.
 
     `displays` are the places of outputs that have an id, `updates` the data and metadata that ids were last given.
@@ -89,11 +86,11 @@ class Outputs:
 
     stdout: str = ""
     stderr: str = ""
-    outputs: list[Output] = field(default_factory=list)
+    outputs: list[Output] = msgspec.field(default_factory=list)
     error: UserError | None = None
-    truncated: Truncated = field(default_factory=Truncated)
-    displays: dict[str, list[int]] = field(default_factory=dict)
-    updates: dict[str, Output] = field(default_factory=dict)
+    truncated: Truncated = msgspec.field(default_factory=Truncated)
+    displays: dict[str, list[int]] = msgspec.field(default_factory=dict)
+    updates: dict[str, Output] = msgspec.field(default_factory=dict)
 
 
 @dataclass

@@ -6,7 +6,6 @@ form alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Final
 
 import msgspec
@@ -17,8 +16,7 @@ MOST_METADATA_BYTES: Final = 16_384
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)] | None
 
 
-@dataclass(frozen=True)
-class RunUsage:
+class RunUsage(msgspec.Struct, frozen=True):
     """None: the system of the sandbox does not tell.
 
     `cpu_seconds` and the bytes are the kernel's with those of its children that have ended; `memory_peak_bytes` is the

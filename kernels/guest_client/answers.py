@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from kernels.errors import GuestRefused, SandboxFailed
 from kernels.guest.relay import frames
 
@@ -35,8 +37,7 @@ class KernelStarted:
     """Whether the guest is the kernel's client, and keeps what it says; one of an older release is not."""
 
 
-@dataclass(frozen=True)
-class KernelExit:
+class KernelExit(msgspec.Struct, frozen=True):
     """A kernel ended: with an exit code, or by a signal (by name, `SIGSEGV`), or neither when it never started.
 
     `last_words` is the end of what it wrote to its raw stderr: user data.
@@ -48,8 +49,7 @@ class KernelExit:
     last_words: str = ""
 
 
-@dataclass(frozen=True)
-class FileChange:
+class FileChange(msgspec.Struct, frozen=True):
     """Something changed below a watched directory: `kind` is one of CHANGES, `name` is relative to the directory."""
 
     kind: str
@@ -61,8 +61,7 @@ class FileChange:
         return len(self.name.encode("utf-8", "replace"))
 
 
-@dataclass(frozen=True)
-class CommandResult:
+class CommandResult(msgspec.Struct, frozen=True):
     """A shell command: `status` is running, done, timeout or stopped; `*_truncated` are bytes cut from each stream.
 
     `exit_code` is as shells say it: 128 plus the number of the signal that ended the shell.

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from kernels.errors import GuestRefused, SandboxFailed
 from kernels.guest.workspace.batch import head
@@ -19,8 +20,7 @@ from kernels.guest_client.client import GuestClient
 MOST_FILES: Final = 2_000
 
 
-@dataclass(frozen=True)
-class PackedDirectory:
+class PackedDirectory(msgspec.Struct, frozen=True):
     """What a directory has, about how many bytes its stream is, and how many at most.
 
     One that is `partial` goes without files that are gone or may not be read.

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
+
 from kernels.errors import SandboxFailed
 from kernels.guest_client.answers import of_type
 
@@ -44,21 +46,18 @@ class RunningProgram:
     tag: str
 
 
-@dataclass(frozen=True)
-class ProgramStarted:
+class ProgramStarted(msgspec.Struct, frozen=True):
     pid: int
 
 
-@dataclass(frozen=True)
-class ProgramOutput:
+class ProgramOutput(msgspec.Struct, frozen=True):
     """A piece of what it put out; `stream` is stdout, stderr or pty."""
 
     stream: str
     data: bytes
 
 
-@dataclass(frozen=True)
-class ProgramEnd:
+class ProgramEnd(msgspec.Struct, frozen=True):
     """It ended: with an exit code, or by a signal, by name; `timed_out` when the guest ended it at its deadline."""
 
     exit_code: int | None

@@ -11,9 +11,11 @@ import os
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal
+
+import msgspec
 
 from kernels.environment import Environment
 from kernels.errors import EnvironmentBuildFailed, KernelsError, LauncherRefused
@@ -37,8 +39,7 @@ _AWAY: Final = ".removed-"
 _BUILD: Final = re.compile(r"(?:\.removed-|\.)?sha256-([0-9a-f]{64})")
 
 
-@dataclass(frozen=True)
-class Container:
+class Container(msgspec.Struct, frozen=True):
     """Where the scripts of Debian packages run: `runtime` names the OCI runtime, `settings` say where it has things."""
 
     runtime: str
@@ -49,8 +50,7 @@ class Container:
     seconds: int
 
 
-@dataclass(frozen=True)
-class Added:
+class Added(msgspec.Struct, frozen=True):
     """What is added: one part of what a sandbox of the image below has left in its workspace, `most_bytes` of it."""
 
     part: Part

@@ -14,10 +14,11 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from email.message import Message
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from kernels.errors import EnvironmentBuildFailed
 from kernels.oci.environments import MANYLINUX, Progress, building, megabytes, remove_tree
@@ -35,8 +36,7 @@ _FLOOR: Final = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Floor:
+class Floor(msgspec.Struct, frozen=True):
     """The oldest release of a package that one of the kernel's packages works with."""
 
     package: str

@@ -10,7 +10,6 @@ import hashlib
 import platform
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -70,8 +69,7 @@ class _Config(msgspec.Struct):
     config: _Settings | None = None
 
 
-@dataclass(frozen=True)
-class Image:
+class Image(msgspec.Struct, frozen=True):
     """`layers` are names among the parts, each with its digest when unpacked; `digest` is that of the config."""
 
     digest: str

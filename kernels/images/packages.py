@@ -12,8 +12,9 @@ import itertools
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from kernels.images.reading import ImageReader
 
@@ -32,8 +33,7 @@ _INSTALLED: Final = "install ok installed"
 _FIELDS: Final = frozenset({"name", "package", "status", "version"})
 
 
-@dataclass(frozen=True, order=True)
-class InstalledPackage:
+class InstalledPackage(msgspec.Struct, frozen=True, order=True):
     """One package: `kind` is `python` or `system`; `source` is `pip`, `apt`, `conda`, or empty when nothing says it."""
 
     kind: str

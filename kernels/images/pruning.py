@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 from kernels.errors import EnvironmentBuildFailed
 from kernels.images.kernel_packages import CACHE
@@ -22,8 +23,7 @@ _JOURNAL: Final = "sandbox.json"
 _AWAY: Final = ".removed-"
 
 
-@dataclass(frozen=True)
-class Unused:
+class Unused(msgspec.Struct, frozen=True):
     """What can go: a build, its downloads, what a killed one left, packages that no image needs; `why` says which."""
 
     path: Path

@@ -13,9 +13,10 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from kernels.errors import EnvironmentBuildFailed
 from kernels.images.parts import DirectoryParts, open_archive
@@ -33,8 +34,7 @@ _ISOLATION: Final = "chroot"
 """Of buildah: needs no user namespace and no control group of its own, which a host may refuse."""
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(msgspec.Struct, frozen=True):
     """An image that is at hand; `reference` names it where there are several."""
 
     parts: Parts

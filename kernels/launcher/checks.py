@@ -7,8 +7,9 @@ resources must lie within what the launcher was started with. Everything else is
 from __future__ import annotations
 
 import stat
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from kernels.environment import Environment, ExecutionRole, NetworkPolicy, PackageIndex, Resources
 from kernels.errors import LauncherRefused, UnknownEnvironment
@@ -18,8 +19,7 @@ from kernels.oci import environments
 from kernels.sandbox import SandboxSpec
 
 
-@dataclass(frozen=True)
-class Bounds:
+class Bounds(msgspec.Struct, frozen=True):
     """The most that one sandbox may get, how many there may be, and the runtimes there are.
 
     Also how many images of added packages there may be, and how many bytes the packages of one may have.

@@ -22,11 +22,9 @@ if __name__ == "__main__":
     # Run by its path and isolated, so that nothing but this installation is on the path.
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
-import msgspec
-
 from kernels import system_calls
 from kernels.launcher import mount_namespace
-from kernels.launcher.plan import Confinement, read_back
+from kernels.launcher.handover import Confinement, read_back
 
 _PR_SET_PDEATHSIG: Final = 1
 _PR_CAPBSET_DROP: Final = 24
@@ -41,7 +39,7 @@ _NO_KEYS: Final = (errno.ENOSYS, errno.EPERM)
 
 def main(descriptor: int) -> None:
     """Confine this process and become the service; on failure say why and end with the plan's status."""
-    plan = msgspec.json.decode(read_back(descriptor), type=Confinement)
+    plan = Confinement.decode(read_back(descriptor))
     os.close(descriptor)
     try:
         # In this order. The group is entered and the mounts are made as root. The signal at the launcher's end is asked

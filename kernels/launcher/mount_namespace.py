@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from kernels import system_calls
-from kernels.launcher.plan import Confinement
+from kernels.launcher.handover import Confinement
 from kernels.oci.namespaces import mounts
 
 _NEW_MOUNTS: Final = 0x00020000  # CLONE_NEWNS

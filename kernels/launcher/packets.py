@@ -7,8 +7,9 @@ import asyncio
 import os
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Final, TypeVar
+
+import msgspec
 
 from kernels.launcher.wire import PACKET_BYTES
 
@@ -17,12 +18,11 @@ _FLAGS: Final = socket.MSG_CMSG_CLOEXEC
 _CUT: Final = socket.MSG_TRUNC | socket.MSG_CTRUNC
 
 
-@dataclass(frozen=True)
-class Packet:
+class Packet(msgspec.Struct, frozen=True):
     """One packet. `cut` says that more bytes or descriptors were sent than are taken; those are gone."""
 
     data: bytes
-    descriptors: list[int] = field(default_factory=list)
+    descriptors: list[int] = msgspec.field(default_factory=list)
     cut: bool = False
 
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
 from kernels.launcher.checks import Bounds
 from kernels.sandbox import RuntimeSettings
-
-_SEALS: Final = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 
 
 class TokenPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -80,47 +76,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return msgspec.json.decode(content, type=cls, dec_hook=_path)
 
 
-class Confinement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One start of the service, as `confine` carries it out, or of a process that it needs.
-
-    `views` stay mounted, every other sandbox's mount goes; `group` is the file that a process joins its group by.
-    `apart` leaves it no network, and of the file system the system's programs and `reach`. What starts `alone` had no
-    privileges before and shares its user's view of the file system.
-    """
-
-    uid: int
-    command: list[str]
-    directory: str
-    reach: list[str]
-    views: str
-    group: str
-    parent: int
-    refusal: int
-    apart: bool = False
-    alone: bool = False
-
-
 def _path(kind: type, value: str) -> Path:
     """A path from its text, for the decoder, which does not know this one type of a plan."""
     if kind is not Path:
         raise NotImplementedError(f"a plan holds no {kind}")
     return Path(value)
-
-
-def in_memory(name: str, content: bytes) -> int:
-    """A descriptor of a file in memory with this content for good: it is on no disk and on no command line."""
-    descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    try:
-        view = memoryview(content)
-        while view:
-            view = view[os.write(descriptor, view) :]
-        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-def read_back(descriptor: int) -> bytes:
-    """All of such a file; it can be read any number of times."""
-    return os.pread(descriptor, os.fstat(descriptor).st_size, 0)

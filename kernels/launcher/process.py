@@ -18,7 +18,6 @@ import sys
 import time
 from collections import deque
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -28,9 +27,10 @@ from kernels.errors import KernelsError
 from kernels.launcher.checks import Checks
 from kernels.launcher.ends import await_end
 from kernels.launcher.group import NoGroup, ServiceGroup
+from kernels.launcher.handover import Confinement, in_memory, read_back
 from kernels.launcher.layers import Layers
 from kernels.launcher.outputs import open_outputs
-from kernels.launcher.plan import Confinement, Plan, in_memory, read_back
+from kernels.launcher.plan import Plan
 from kernels.launcher.server import Server
 from kernels.launcher.token_file import TokenFile
 from kernels.launcher.viewers import Viewers, refuse, start_confined
@@ -169,7 +169,7 @@ class Launcher:
         )
         if self._places is not None:
             self._places.prepare()
-        said = in_memory("sandcell-confinement", msgspec.json.encode(confinement))
+        said = in_memory("sandcell-confinement", confinement.encode())
         try:
             return subprocess.Popen(
                 [sys.executable, "-I", _CONFINE, str(said)],
@@ -189,8 +189,7 @@ class Launcher:
             self._child.send_signal(number)
 
 
-@dataclass(frozen=True)
-class _Life:
+class _Life(msgspec.Struct, frozen=True):
     """How one life of the service ended, and whether it ever got something done."""
 
     status: int

@@ -16,12 +16,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Literal
 
-import msgspec
-
 from kernels.cancelling import cancel_all
 from kernels.errors import LauncherRefused
 from kernels.launcher.ends import await_end, await_hangup
-from kernels.launcher.plan import Confinement, ViewerPlan, in_memory
+from kernels.launcher.handover import Confinement, in_memory
+from kernels.launcher.plan import ViewerPlan
 
 Form = Literal["html", "py"]
 _CONFINE: Final = str(Path(__file__).with_name("confine.py"))
@@ -94,7 +93,7 @@ def start_confined(plan: ViewerPlan, group: str) -> _Start:
             refusal=1,
             apart=True,
         )
-        said = in_memory("sandcell-confinement", msgspec.json.encode(confinement))
+        said = in_memory("sandcell-confinement", confinement.encode())
         try:
             return _spawn([sys.executable, "-I", _CONFINE, str(said)], theirs, said)
         finally:

@@ -13,8 +13,9 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 _LINES: Final = re.compile(r"\r\n|\r|\n")
 _ESCAPES: Final = ("!!", "??", "!", "?", "%", ",", ";", "/")
@@ -29,8 +30,7 @@ _TOKEN: Final = re.compile(
 _ASSIGNED: Final = re.compile(r"[ \t]*(?:(?=!)|(?=%[ \t]*[^\W\d]))")
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(msgspec.Struct, frozen=True):
     """One command. `before` is what stands before it: indentation, or an assignment up to its `=`.
 
     `text` is what follows the escape, its continued lines joined; of help, what help is wanted of. `lines` is how many
@@ -48,8 +48,7 @@ class Command:
         return bool(self.before.strip())
 
 
-@dataclass(frozen=True)
-class CellMagic:
+class CellMagic(msgspec.Struct, frozen=True):
     """A cell that as a whole is given to a magic."""
 
     name: str

@@ -11,7 +11,6 @@ and one whose end was cut off a whole one: that shows against the *manifest*, wh
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -40,8 +39,7 @@ class Manifest(msgspec.Struct, frozen=True):
     head: str
 
 
-@dataclass(frozen=True)
-class FirstBad:
+class FirstBad(msgspec.Struct, frozen=True):
     """Where a notebook stops being whole; of the notebook and no cell of it, there is neither index nor id."""
 
     index: int | None
@@ -49,8 +47,7 @@ class FirstBad:
     why: str
 
 
-@dataclass(frozen=True)
-class Verified:
+class Verified(msgspec.Struct, frozen=True):
     """What `verify` found; `cells` is how many cells of the notebook are as they were recorded, from the first on."""
 
     whole: bool

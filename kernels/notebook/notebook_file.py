@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final
+
+import msgspec
 
 from kernels.errors import InvalidNotebook
 from kernels.execution.outputs import Output
@@ -23,8 +24,7 @@ _PYTHON: Final = re.compile(r"i?python[0-9.]*", re.IGNORECASE)
 _CELL_TYPES: Final = ("code", "markdown", "raw")
 
 
-@dataclass(frozen=True)
-class CodeCell:
+class CodeCell(msgspec.Struct, frozen=True):
     """A cell to run. `index` is its place among all the cells of the notebook, from 0; `about` its `metadata.sandcell`.
 
     `outputs` are nbformat outputs, each text one string.
@@ -33,13 +33,12 @@ class CodeCell:
     index: int
     id: str
     source: str
-    outputs: list[Output] = field(default_factory=list)
+    outputs: list[Output] = msgspec.field(default_factory=list)
     execution_count: int | None = None
-    about: dict[str, Any] = field(default_factory=dict)
+    about: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class NotebookFile:
+class NotebookFile(msgspec.Struct, frozen=True):
     """A notebook as read. `cells` are those that run; `document` is all of it in the shape of 4.5.
 
     `language` is that of cells which name none, in small letters.

@@ -9,8 +9,9 @@ taken away.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from kernels.notebook import canonical
 
@@ -19,8 +20,7 @@ _REPLACED: Final = ("data", "metadata")
 """The parts of an output that an update replaces."""
 
 
-@dataclass(frozen=True)
-class Revision:
+class Revision(msgspec.Struct, frozen=True):
     """An update of one output of a cell: its place, the id of the cell that made it, and the data and metadata."""
 
     place: int

@@ -105,8 +105,7 @@ class Cell:
     updates: Sequence[dict[str, Any]] = ()
 
 
-@dataclass(frozen=True)
-class NotebookKernel:
+class NotebookKernel(msgspec.Struct, frozen=True):
     """The kernel that ran all of a notebook, and that front ends open it with; `language` as its kernelspec says."""
 
     name: str
@@ -126,8 +125,7 @@ class Note:
     """What tells it from the session's other notes."""
 
 
-@dataclass(frozen=True)
-class Blob:
+class Blob(msgspec.Struct, frozen=True):
     """A file next to the notebook; `name` is a path relative to it, made from the content's digest."""
 
     name: str
@@ -135,8 +133,7 @@ class Blob:
     media_type: str = ""
 
 
-@dataclass(frozen=True)
-class Sealed:
+class Sealed(msgspec.Struct, frozen=True):
     """A cell as it is written for good: its id, its JSON, and its link in the chain."""
 
     id: str

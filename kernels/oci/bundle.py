@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
+
 from kernels.environment import Environment
 from kernels.oci import seccomp
 from kernels.sandbox import SandboxSpec
@@ -117,8 +119,7 @@ class Places:
     mnt: str = ""
 
 
-@dataclass(frozen=True)
-class SetupPlaces:
+class SetupPlaces(msgspec.Struct, frozen=True):
     """Where an image is set up: host paths (`root`, `temporary`, `files`), and the identity and cgroup, as above."""
 
     root: str

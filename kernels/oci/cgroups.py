@@ -14,9 +14,10 @@ import os
 import signal
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from kernels.errors import RuntimeUnusable, SandboxFailed, SandboxGone
 
@@ -35,8 +36,7 @@ _FILE_PAGES: Final = ("inactive_file", "active_file")
 under the same names with `total_` before them."""
 
 
-@dataclass(frozen=True)
-class Hierarchy:
+class Hierarchy(msgspec.Struct, frozen=True):
     """One mounted hierarchy: its mount point, the controllers on it and this process's own group in it."""
 
     mount: Path
@@ -44,8 +44,7 @@ class Hierarchy:
     own: str
 
 
-@dataclass(frozen=True)
-class Counters:
+class Counters(msgspec.Struct, frozen=True):
     """What a group has counted; bytes and seconds."""
 
     memory_bytes: int

@@ -11,16 +11,16 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 _PINNED: Final = re.compile(r"^\S+==\S+(?: ; [^\\\n]+)?(?: \\\n +--hash=sha256:[0-9a-f]{64})+$", re.MULTILINE)
 _HASH: Final = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
 
-@dataclass(frozen=True)
-class Pin:
+class Pin(msgspec.Struct, frozen=True):
     """A package of a lock: its lines as pip reads them, and the checksums of its files."""
 
     text: str

@@ -20,9 +20,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 from kernels.environment import Environment
 from kernels.errors import EnvironmentBuildFailed, UnknownEnvironment
@@ -264,8 +265,7 @@ def _run(step: _Step, log: Path, variables: Mapping[str, str]) -> None:
         raise EnvironmentBuildFailed(f"{step.name} failed with exit status {status}:\n{last}")
 
 
-@dataclass(frozen=True)
-class _Step:
+class _Step(msgspec.Struct, frozen=True):
     """One command of a build; `tell` makes of what it has written what it does, in a few words."""
 
     name: str
@@ -275,8 +275,7 @@ class _Step:
     tell: Callable[[str], str] = lambda _: ""
 
 
-@dataclass(frozen=True)
-class _Log:
+class _Log(msgspec.Struct, frozen=True):
     """Where the steps of a build write, and what they run with."""
 
     path: Path

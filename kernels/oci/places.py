@@ -12,9 +12,10 @@ import hashlib
 import json
 import os
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from kernels.errors import RuntimeUnusable
 from kernels.oci.namespaces import mounts
@@ -46,8 +47,7 @@ def write_journal(home: Path, uid_base: int | None, runtime: str, environment_di
     unfinished.replace(home / _JOURNAL)
 
 
-@dataclass(frozen=True)
-class SandboxPlaces:
+class SandboxPlaces(msgspec.Struct, frozen=True):
     """Every host path of one sandbox."""
 
     sandbox_id: str

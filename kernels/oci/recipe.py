@@ -13,7 +13,6 @@ import hashlib
 import platform
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -47,8 +46,7 @@ class Sizes(msgspec.Struct):
     disk_bytes: int
 
 
-@dataclass(frozen=True)
-class Recipe:
+class Recipe(msgspec.Struct, frozen=True):
     """What to build: a Debian suite, its packages, what pip installs, and scripts that run in the new root."""
 
     name: str

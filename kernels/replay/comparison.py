@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
+
 from kernels.execution.outputs import Output
 from kernels.replay.alignment import common
 from kernels.replay.budget import MOST_OUTPUTS, Budget
@@ -46,8 +48,7 @@ class Showing:
     digests: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(msgspec.Struct, frozen=True):
     """How the record stands to the replays. `aside` counts what was put aside, by words for it.
 
     `diff` is a bounded unified diff, record to first replay, empty when the same; `why` says in sentences what differs
@@ -55,7 +56,7 @@ class Comparison:
     """
 
     standing: Standing = Standing.SAME
-    aside: Counter[str] = field(default_factory=Counter)
+    aside: Counter[str] = msgspec.field(default_factory=Counter)
     diff: str = ""
     why: str = ""
 
@@ -102,8 +103,7 @@ class _Shown:
         return shown
 
 
-@dataclass(frozen=True)
-class _Part:
+class _Part(msgspec.Struct, frozen=True):
     """Something of a cell that is not shown alike: what it is, and its two texts for a diff where it has some."""
 
     what: str

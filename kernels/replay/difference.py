@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Final
+
+import msgspec
 
 from kernels.replay.alignment import common
 
@@ -17,8 +18,7 @@ _CONTEXT: Final = 3
 _MORE: Final = "[... the rest of the difference is not shown ...]"
 
 
-@dataclass(frozen=True)
-class Lines:
+class Lines(msgspec.Struct, frozen=True):
     """A part of what is shown, and the words that distinguish its lines in a diff."""
 
     shown: Sequence[str]

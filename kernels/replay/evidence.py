@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
+import msgspec
+
 from kernels.replay.alignment import Alignment, Span, find_reordered
 from kernels.replay.tokens import Clock, Kind, Token, amount, has_same_time_of_day, number, tokens_of
 
@@ -50,8 +52,7 @@ class Standing(IntEnum):
     DIFFERENT = 3
 
 
-@dataclass(frozen=True)
-class Clocks:
+class Clocks(msgspec.Struct, frozen=True):
     """When the runs were, as far as it is known. `strict`: nothing is put aside."""
 
     recorded: Clock | None = None

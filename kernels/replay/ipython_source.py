@@ -10,8 +10,9 @@ import ast
 import re
 import textwrap
 import warnings
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from kernels.notebook.cell_source import Command, cell_magic, read_cell
 
@@ -48,8 +49,7 @@ _DEFINES_ANYTHING: Final = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class CellSource:
+class CellSource(msgspec.Struct, frozen=True):
     """`tree`: None when there is no Python to read. `words`: names that may be defined as well.
 
     `anything`: something in it may define any name. `resets`: it forgets every name.

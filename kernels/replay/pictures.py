@@ -12,9 +12,9 @@ import base64
 import binascii
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import png
 
 from kernels.replay.budget import Budget
@@ -30,8 +30,7 @@ _SHARE: Final = 1 / 1_000
 """The share of all pixels that may be in specks."""
 
 
-@dataclass(frozen=True)
-class _Scan:
+class _Scan(msgspec.Struct, frozen=True):
     """A PNG's header, what else decides on its pixels, and the scan lines as they are filtered."""
 
     width: int

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from enum import StrEnum
 from functools import cache
 from itertools import product
 from typing import Final, NamedTuple
+
+import msgspec
 
 DAY: Final = 86_400.0
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -86,8 +87,7 @@ class Token(NamedTuple):
     gap: str = ""
 
 
-@dataclass(frozen=True)
-class Clock:
+class Clock(msgspec.Struct, frozen=True):
     """When a run began, and when the cell started and ended in it; seconds since 1970."""
 
     began: float

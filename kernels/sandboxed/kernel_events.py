@@ -6,46 +6,42 @@ Events come on the loop, from a callback that is given when the sandbox is launc
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from kernels.errors import Death
 from kernels.execution.hub import Hub
 
 
-@dataclass(frozen=True)
-class KernelConnected:
+class KernelConnected(msgspec.Struct, frozen=True):
     """The next Python kernel is connected; nothing runs in it yet."""
 
     hub: Hub
 
 
-@dataclass(frozen=True)
-class KernelReplaced:
+class KernelReplaced(msgspec.Struct, frozen=True):
     """The Python kernel was replaced by a blank one, and why the old one is gone."""
 
     generation: int
     death: Death | None
 
 
-@dataclass(frozen=True)
-class SecondConnected:
+class SecondConnected(msgspec.Struct, frozen=True):
     """A kernel for another language is connected; no code of a caller's runs in it yet."""
 
     hub: Hub
     runtime: str
 
 
-@dataclass(frozen=True)
-class SecondDied:
+class SecondDied(msgspec.Struct, frozen=True):
     """The kernel for `title` ended while nothing ran in it; otherwise the outcome of the run says so."""
 
     title: str
     death: Death
 
 
-@dataclass(frozen=True)
-class SandboxLost:
+class SandboxLost(msgspec.Struct, frozen=True):
     """The sandbox itself is no more; said once, and last."""
 
     death: Death

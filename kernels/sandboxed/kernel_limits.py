@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import msgspec
 
 from kernels.execution.outputs import OutputCaps
 
 
-@dataclass(frozen=True)
-class KernelLimits:
+class KernelLimits(msgspec.Struct, frozen=True):
     """Bounds on one kernel: its outputs, the grace after an interrupt, how long a start may take."""
 
-    caps: OutputCaps = field(default_factory=OutputCaps)
+    caps: OutputCaps = msgspec.field(default_factory=OutputCaps)
     interrupt_grace_seconds: float = 5.0
     start_seconds: float = 60.0

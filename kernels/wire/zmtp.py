@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 GREETING: Final = b"\xff" + bytes(8) + b"\x7f" + b"\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
 SUBSCRIBE_ALL: Final = b"\x00\x01\x01"
@@ -24,8 +25,7 @@ class ProtocolError(Exception):
     """The peer does not speak ZMTP 3, or left the protocol."""
 
 
-@dataclass(frozen=True)
-class Oversized:
+class Oversized(msgspec.Struct, frozen=True):
     """A message larger than the bound; it was skipped. `frames` are those that came before it outgrew the bound."""
 
     frames: list[bytes]

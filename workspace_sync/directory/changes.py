@@ -16,6 +16,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import msgspec
+
 from workspace_sync.directory.safe_open import DIRECTORY, open_regular
 from workspace_sync.directory.scan import Signature, signature_of
 from workspace_sync.directory.tree import LiveTree
@@ -34,8 +36,7 @@ TOO_MANY = "the workspace holds more names than are looked through"
 TOO_LONG = "the workspace takes too long to look through"
 
 
-@dataclass(frozen=True)
-class ChangeLimits:
+class ChangeLimits(msgspec.Struct, frozen=True):
     """What one look may cost."""
 
     names_bytes: int = 8 * 1024 * 1024
@@ -63,8 +64,7 @@ class ChangedFile:
     sha256: str | None = None
 
 
-@dataclass(frozen=True)
-class Changes:
+class Changes(msgspec.Struct, frozen=True):
     """What changed, by path. `omitted` counts changes beyond those told; `unknown` says why none could be found."""
 
     files: tuple[ChangedFile, ...] = ()

@@ -12,9 +12,10 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from itertools import chain
 from typing import TypeAlias
+
+import msgspec
 
 from workspace_sync.directory.incremental_scan import MOST_LINKED, IncrementalScan, NotKnown
 from workspace_sync.directory.safe_open import Opener
@@ -41,8 +42,7 @@ class Journal:
             self.before.setdefault(path, before)
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(msgspec.Struct, frozen=True):
     """What is there now: all of it when `whole`, else of the paths that were asked for and of those that changed."""
 
     scan: Scan

@@ -15,9 +15,10 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
+import msgspec
 import structlog
 
 from workspace_sync.directory.safe_open import DIRECTORY, Opener
@@ -47,8 +48,7 @@ _jitter = random.SystemRandom()
 _ABANDON_SECONDS = 1.0
 
 
-@dataclass(frozen=True)
-class MirrorState:
+class MirrorState(msgspec.Struct, frozen=True):
     """How far the mirror is: the last complete flush (epoch seconds), whether something waits, the last error.
 
     `durable` is the newest execution whose files are in the store; `told`: this mirror was told of it, else it has read

@@ -16,10 +16,10 @@ import time
 from array import array
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
+import msgspec
 import structlog
 from msgspec.structs import replace
 
@@ -70,8 +70,7 @@ SLOWEST = 100_000
 VANISHED = "was removed from the store while the workspace was restored"
 
 
-@dataclass(frozen=True)
-class RestoreReport:
+class RestoreReport(msgspec.Struct, frozen=True):
     """What a restore brought: counts, bytes, what the manifest was as of, and what was left out with the reason."""
 
     files: int
@@ -82,8 +81,7 @@ class RestoreReport:
     skipped: tuple[Skipped, ...]
 
 
-@dataclass(frozen=True)
-class Restoring:
+class Restoring(msgspec.Struct, frozen=True):
     """What is still to come, None before the store has been listed; `error` is why nothing comes at present."""
 
     files_left: int | None = None

@@ -15,10 +15,10 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import IO, Any, BinaryIO, cast
 
+import msgspec
 from msgspec.structs import replace
 
 from workspace_sync.directory.safe_open import CREATE, GONE, Opener, open_regular, opened_directory, remove_name, split
@@ -60,8 +60,7 @@ class _OtherBytes(StoreUnavailable):
         self.sha256 = sha256
 
 
-@dataclass(frozen=True)
-class Transfer:
+class Transfer(msgspec.Struct, frozen=True):
     """Between the directory behind the descriptor `root` and the keys beneath `prefix` (which ends in `/`).
 
     `opener` opens for reading what this process may not.

@@ -14,9 +14,10 @@ import tempfile
 import threading
 from collections.abc import Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import IO
+
+import msgspec
 
 from workspace_sync.entry import Entry
 from workspace_sync.errors import ObjectNotFound, StoreFull, StoreRefused, StoreUnavailable
@@ -62,8 +63,7 @@ Member = tuple[str, datetime, int, int, Iterator[bytes]]
 """Name, time, mode, size, bytes."""
 
 
-@dataclass(frozen=True)
-class ArchiveLimits:
+class ArchiveLimits(msgspec.Struct, frozen=True):
     """A file of more than `file_bytes` is left out and told; what is held of one lies in `directory` meanwhile."""
 
     file_bytes: int

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
+import msgspec
 from msgspec.structs import replace
 
 from workspace_sync.entry import Entry
@@ -32,8 +33,7 @@ COPY_ATTEMPTS = 3
 """Tries to copy a file that its session replaces meanwhile."""
 
 
-@dataclass(frozen=True)
-class Move:
+class Move(msgspec.Struct, frozen=True):
     """One file: the key of its object and what it was, and the entry that it becomes."""
 
     source_key: str

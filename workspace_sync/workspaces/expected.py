@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from workspace_sync.errors import NotAsExpected
 from workspace_sync.workspaces.file_info import FileInfo
 
 
-@dataclass(frozen=True)
-class Expected:
+class Expected(msgspec.Struct, frozen=True):
     """`any_of`: the file has one of these digests, or is there at all when there are none. `none_of`: the reverse.
 
     None: nothing is expected.

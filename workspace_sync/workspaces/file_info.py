@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from workspace_sync.entry import Entry, Kind
 from workspace_sync.names import text_of
 
 
-@dataclass(frozen=True)
-class FileInfo:
+class FileInfo(msgspec.Struct, frozen=True):
     """One durable name: `modified` is epoch seconds, `mode` the rwx bits.
 
     `sha256` is that of a file's bytes, empty when it is not known: another client has written the object. `etag` is
@@ -27,8 +27,7 @@ class FileInfo:
     target: str = ""
 
 
-@dataclass(frozen=True)
-class WorkspaceSummary:
+class WorkspaceSummary(msgspec.Struct, frozen=True):
     """Files and bytes of a workspace, and what its manifest is as of (empty when it has none)."""
 
     file_count: int
@@ -36,8 +35,7 @@ class WorkspaceSummary:
     as_of: str
 
 
-@dataclass(frozen=True)
-class Removed:
+class Removed(msgspec.Struct, frozen=True):
     """What a removal took away, or would: every name by path, and the bytes of the files among them."""
 
     paths: tuple[str, ...]

@@ -13,9 +13,9 @@ import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import BinaryIO, TypeVar, cast
 
+import msgspec
 from msgspec.structs import replace
 
 from workspace_sync.entry import ENTRIES, Entry
@@ -53,8 +53,7 @@ def whole(info: FileInfo) -> tuple[int, int]:
     return 0, info.size
 
 
-@dataclass(frozen=True)
-class Opened:
+class Opened(msgspec.Struct, frozen=True):
     """A file's description, and its bytes `start` up to `end`, which come piece by piece."""
 
     info: FileInfo

@@ -11,10 +11,11 @@ import itertools
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from html.parser import HTMLParser
 from typing import Any, Final
 from urllib.parse import quote, unquote, urldefrag, urljoin, urlsplit
+
+import msgspec
 
 MOST_FILES: Final = 50_000
 ACCEPT: Final = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
@@ -32,8 +33,7 @@ class BadPage(Exception):
     """What an index answered is no page of a package."""
 
 
-@dataclass(frozen=True)
-class IndexFile:
+class IndexFile(msgspec.Struct, frozen=True):
     """A file that a page offers. `digest` is `sha256=...` or the like, empty when the page says none."""
 
     name: str

@@ -11,11 +11,11 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
 import httpcore
+import msgspec
 
 from kernel_gateway.egress.budget import EgressLimits
 from kernel_gateway.egress.dialling import Dialler
@@ -43,8 +43,7 @@ class NotThere(IndexFailed):
     """The index has no such thing."""
 
 
-@dataclass(frozen=True)
-class _Remembered:
+class _Remembered(msgspec.Struct, frozen=True):
     files: Files
     until: float
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote_plus
 from xml.etree.ElementTree import Element
+
+import msgspec
 
 from kernel_gateway.egress.s3 import documents
 from kernel_gateway.egress.s3.documents import BadDocument
@@ -51,8 +52,7 @@ _CODE: Final = re.compile(r"[A-Za-z0-9]{1,64}")
 _GENERIC: Final = {404: "NoSuchKey", 412: "PreconditionFailed", 416: "InvalidRange", 503: "SlowDown"}
 
 
-@dataclass(frozen=True)
-class Trouble:
+class Trouble(msgspec.Struct, frozen=True):
     """An error as a sandbox sees it."""
 
     status: int

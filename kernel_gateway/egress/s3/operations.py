@@ -6,8 +6,9 @@ Names and parameters are those of the S3 API reference.
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import Final, Literal
+
+import msgspec
 
 Body = Literal["none", "bytes", "document"]
 Answer = Literal["object", "listing", "document", "slow", "local"]
@@ -31,8 +32,7 @@ _SOURCE: Final = frozenset(
 _LISTING: Final = frozenset({"prefix", "delimiter", "encoding-type"})
 
 
-@dataclass(frozen=True)
-class Operation:
+class Operation(msgspec.Struct, frozen=True):
     """One operation: how a request for it looks, what it may carry, and what its answer is.
 
     `required` and `optional` are query parameters; `headers` are forwarded (`x-amz-meta-*`: all of that form).

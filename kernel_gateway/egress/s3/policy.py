@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from kernel_gateway.egress.s3 import keys
 from kernel_gateway.egress.s3.headers import RequestHeaders
@@ -42,8 +43,7 @@ _PRESIGNED: Final = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class Allowed:
+class Allowed(msgspec.Struct, frozen=True):
     """A request to forward: written as S3 shall read it. `key` is empty for what asks of the bucket.
 
     `length` is that of the body, `payload_hash` what the client says of it; `headers` are forwarded as they are.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from kernel_gateway.egress.s3 import keys
 from kernel_gateway.egress.s3.refusal import Refused
@@ -21,8 +22,7 @@ class SigningFailed(Exception):
     """A request that could not be signed now; the message is for the service's log."""
 
 
-@dataclass(frozen=True)
-class Scope:
+class Scope(msgspec.Struct, frozen=True):
     """The part of an S3 store that a sandbox reaches. `prefix` is never empty and ends with a slash."""
 
     bucket: str

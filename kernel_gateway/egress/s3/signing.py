@@ -9,11 +9,11 @@ import asyncio
 import ssl
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
 import botocore.session
+import msgspec
 import structlog
 from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
@@ -53,8 +53,7 @@ class _Signer(S3SigV4Auth):
         return str(request.context["payload"])
 
 
-@dataclass(frozen=True)
-class Backend:
+class Backend(msgspec.Struct, frozen=True):
     """Where a role's requests go, and what signs them."""
 
     origin: str

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from kernel_gateway.errors import InvalidRequest, NotFound
 from kernel_gateway.faces.json_bodies import quote
@@ -31,8 +32,7 @@ COLLECTIONS: Final = {
 }
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """Project and location, as the request names them."""
 
     project: str

@@ -6,6 +6,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from kernel_gateway.faces.agentcore.client_tokens import ClientTokens
 from kernel_gateway.faces.agentcore.identifiers import Identifiers
 from kernel_gateway.faces.agentcore.invocations import Invocations, Waiter
@@ -17,8 +19,7 @@ if TYPE_CHECKING:
     from kernel_gateway.services.composition import Services
 
 
-@dataclass(frozen=True)
-class Face:
+class Face(msgspec.Struct, frozen=True):
     """What all requests of this face share."""
 
     services: Services

@@ -7,8 +7,9 @@ InternalServerException, which clients send again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 from kernel_gateway import errors as e
 from kernel_gateway.faces import errors as f
@@ -61,8 +62,7 @@ SHAPES: Final[tuple[tuple[type[e.GatewayError], str], ...]] = (
 take exactly that as "start another"."""
 
 
-@dataclass(frozen=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """An error as it goes over the wire; `fields` are name and message of what is wrong in the request."""
 
     shape: str
@@ -70,7 +70,7 @@ class Refusal:
     message: str
     reason: str = ""
     fields: tuple[tuple[str, str], ...] = ()
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = msgspec.field(default_factory=dict)
 
     def body(self) -> dict[str, Any]:
         """The error's JSON."""

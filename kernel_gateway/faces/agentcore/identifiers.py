@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from kernel_gateway.errors import NotFound
 from kernel_gateway.settings import Settings
@@ -27,8 +28,7 @@ _ARN: Final = re.compile(
 _HEX: Final = re.compile(r"[0-9a-f]{32}")
 
 
-@dataclass(frozen=True)
-class Identifiers:
+class Identifiers(msgspec.Struct, frozen=True):
     """`account` is that of ARNs, `systems` what the system interpreter may be: the first that `is_there`."""
 
     account: str

@@ -12,10 +12,11 @@ import gzip
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 STATIC: Final = Path(__file__).parent / "static"
 _SCRIPT: Final = re.compile(r"<script>(.*?)</script>", re.DOTALL)
@@ -47,8 +48,7 @@ FOREVER: Final = "public, max-age=31536000, immutable"
 """How long a browser keeps a file whose name changes with its content."""
 
 
-@dataclass(frozen=True)
-class Document:
+class Document(msgspec.Struct, frozen=True):
     """One file: its bytes, the same compressed, and its headers."""
 
     content: bytes

@@ -7,8 +7,9 @@ client of a remote kernel runs it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from kernel_gateway.services.attach.attachments import KERNEL_LABEL
 from kernels.kernelspec import Kernelspec
@@ -24,8 +25,7 @@ LOGOS: Final = {
 SHORT_ID: Final = 8
 
 
-@dataclass(frozen=True)
-class Title:
+class Title(msgspec.Struct, frozen=True):
     """What a client calls a session: VS Code shows the path in its list of live kernels."""
 
     path: str

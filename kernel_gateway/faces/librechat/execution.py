@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import uuid
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from kernel_gateway.errors import InvalidRequest, PayloadTooLarge
 from kernel_gateway.faces.errors import NotOffered
@@ -27,8 +28,7 @@ CLOCK_STEP_SECONDS: Final = 0.1
 """How far the time of a change in a sandbox may be behind the clock."""
 
 
-@dataclass(frozen=True)
-class _Run:
+class _Run(msgspec.Struct, frozen=True):
     """What came of a run; `missing` are files that it could not be given, `before` and `after` those around it."""
 
     place: Place

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from kernel_gateway.errors import InvalidRequest
 from kernel_gateway.faces.json_bodies import quote
@@ -19,8 +20,7 @@ LONGEST_LINE: Final = 120 * 1024
 NO_PROGRAM: Final = 127
 
 
-@dataclass(frozen=True)
-class Language:
+class Language(msgspec.Struct, frozen=True):
     """`file` is what the program is called; `ways` are programs that run it, the first that the image has does."""
 
     file: str

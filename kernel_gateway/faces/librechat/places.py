@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from kernel_gateway.services.composition import Services
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """A live session over a workspace; `is_new` when it was started for this run."""
 
     workspace_id: str

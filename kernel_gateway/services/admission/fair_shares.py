@@ -14,9 +14,10 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
+
+import msgspec
 
 from kernel_gateway.errors import LimitReached
 
@@ -197,8 +198,7 @@ class Share:
         self.shrink(0)
 
 
-@dataclass(frozen=True, eq=False)
-class _Job:
+class _Job(msgspec.Struct, frozen=True, eq=False):
     owner: str
     work: Callable[[], Any]
     future: Future[Any]

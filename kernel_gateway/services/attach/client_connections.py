@@ -45,8 +45,7 @@ FILELESS = frozenset({"kernel_info_request", "comm_info_request", "history_reque
 """What a kernel answers without a look at files: a client attaches while the workspace is still being restored."""
 
 
-@dataclass(frozen=True)
-class AttachedPrincipal:
+class AttachedPrincipal(msgspec.Struct, frozen=True):
     """Who attaches: a principal, or the holder of an attach token of theirs (`attached`), who reaches one session.
 
     `caller` says with which credential; None when there is none.
@@ -72,8 +71,7 @@ class Incoming:
     buffers: tuple[bytes, ...] = ()
 
 
-@dataclass(frozen=True)
-class Reach:
+class Reach(msgspec.Struct, frozen=True):
     """What one attachment works on."""
 
     live: LiveSession

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -74,16 +73,14 @@ class SignedDigest(msgspec.Struct, frozen=True):
     signature: str
 
 
-@dataclass(frozen=True)
-class Written:
+class Written(msgspec.Struct, frozen=True):
     """What became of records: their places, their lines, and the head after them."""
 
     entries: list[Entry]
     head: Head
 
 
-@dataclass(frozen=True)
-class _End:
+class _End(msgspec.Struct, frozen=True):
     """Behind what the next record goes; the floor when it is the first; the record of a break that comes before it."""
 
     head: Head

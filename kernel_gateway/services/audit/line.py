@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -46,8 +46,7 @@ class Linked(msgspec.Struct):
     chain: Link
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(msgspec.Struct, frozen=True):
     """A line that was read: what it says of its place, and whether its hash is that of its text."""
 
     link: Link
@@ -56,8 +55,7 @@ class Line:
     body: bytes
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """A record with its place in the chain, and the line that tells of it, with its end."""
 
     row: AuditRow

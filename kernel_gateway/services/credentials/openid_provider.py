@@ -14,7 +14,6 @@ import hmac
 import secrets
 import ssl
 from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -41,16 +40,14 @@ _KEPT_FOR: Final = "console sign-in"
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True)
-class Begun:
+class Begun(msgspec.Struct, frozen=True):
     """Where the browser goes, and what it keeps until it is back."""
 
     url: str
     kept: str
 
 
-@dataclass(frozen=True)
-class Vouched:
+class Vouched(msgspec.Struct, frozen=True):
     """Who has signed in at the provider: the principal that they are, and their rights."""
 
     name: str

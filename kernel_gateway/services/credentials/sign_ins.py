@@ -13,6 +13,8 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import Final
 
+import msgspec
+
 from kernel_gateway.errors import Forbidden, Unauthorized
 from kernel_gateway.identity.principal import Caller, hash_token
 from kernel_gateway.identity.roles import SCOPES_OF_ROLES, Rights
@@ -27,8 +29,7 @@ MOST_SIGN_INS: Final = 32
 _PERSON: Final = "person "
 
 
-@dataclass(frozen=True)
-class SignedIn:
+class SignedIn(msgspec.Struct, frozen=True):
     """Somebody who has just signed in: what their browser keeps, and who they are."""
 
     secret: str
@@ -36,8 +37,7 @@ class SignedIn:
     looks_at: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Person:
+class Person(msgspec.Struct, frozen=True):
     """Somebody whom an identity provider vouched for."""
 
     principal_id: str

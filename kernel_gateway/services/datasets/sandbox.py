@@ -12,8 +12,9 @@ import hashlib
 import os
 import threading
 import uuid
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from kernel_gateway.dataset_profile import packing
 from kernel_gateway.errors import Conflict, translated
@@ -47,8 +48,7 @@ SPARE_MB: Final = 256
 FILE: Final = b"data"
 
 
-@dataclass(frozen=True)
-class Wanted:
+class Wanted(msgspec.Struct, frozen=True):
     """A durable file, and how it is to be read; the owner is the principal who wants it."""
 
     owner: str
@@ -59,8 +59,7 @@ class Wanted:
     encoding: Encoding | None = None
 
 
-@dataclass(frozen=True)
-class Profiled:
+class Profiled(msgspec.Struct, frozen=True):
     """What a file holds, and which bytes those were."""
 
     profile: DatasetProfile

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import re
 import uuid
-from dataclasses import dataclass
 
+import msgspec
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
@@ -35,8 +35,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
 DEFAULT_ENVIRONMENT = "python"
 
 
-@dataclass(frozen=True)
-class Chosen:
+class Chosen(msgspec.Struct, frozen=True):
     """What a session is about to start from, and for which registered agent, if for one."""
 
     principal_id: str

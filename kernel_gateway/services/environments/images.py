@@ -10,8 +10,9 @@ import dataclasses
 import datetime
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from kernel_gateway.cursors import cursor_to, nonsense, place_in
 from kernel_gateway.environments_file import LONGEST_DESCRIPTION
@@ -32,13 +33,12 @@ from sandcell.models.model import Page, timestamp
 LONGEST_SHOWN = 100
 
 
-@dataclass(frozen=True)
-class _Image:
+class _Image(msgspec.Struct, frozen=True):
     """One image, the ids of the environments made from it, and whose it is: empty for the host's."""
 
     environment: Environment
     owner: str = ""
-    users: list[str] = field(default_factory=list)
+    users: list[str] = msgspec.field(default_factory=list)
 
 
 class Images:

@@ -13,8 +13,9 @@ import dataclasses
 import functools
 import uuid
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from kernel_gateway.egress.budget import EgressUsage
 from kernel_gateway.egress.decision import Party
@@ -55,8 +56,7 @@ class NoLayering:
         raise LauncherRefused("this service has no launcher to remove images")
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """One image to be made: `layer` names what comes of these packages over `base`."""
 
     layer: str

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
 from kernel_gateway import tracing
@@ -28,8 +28,7 @@ MOST_TRACED = 100
 GONE = "the sandbox was gone before its files were in the store"
 
 
-@dataclass(frozen=True)
-class Ticket:
+class Ticket(msgspec.Struct, frozen=True):
     """A flush that was asked for; None when there was no mirror to ask."""
 
     mirror: Mirror

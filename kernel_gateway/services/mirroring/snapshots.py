@@ -10,9 +10,10 @@ import asyncio
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final, cast
+
+import msgspec
 
 from kernel_gateway.errors import translated
 from kernel_gateway.services.mirroring.mirrors import Mirrors
@@ -34,8 +35,7 @@ COPY_SECONDS: Final = 300.0
 """Longest time one snapshot takes from the sandbox to this host, or into a sandbox."""
 
 
-@dataclass(frozen=True)
-class Put:
+class Put(msgspec.Struct, frozen=True):
     """What was copied: its size, and in a sentence why the home directory is not in it, if it is not."""
 
     size: int

@@ -36,8 +36,7 @@ class Entry:
             self.row = msgspec.structs.replace(self.row, provenance={**(self.row.provenance or {}), **self.found})
 
 
-@dataclass(frozen=True)
-class Update:
+class Update(msgspec.Struct, frozen=True):
     """What a cell, of which this is the id, made of an output of an earlier execution: data and metadata as shown."""
 
     by: str
@@ -46,22 +45,20 @@ class Update:
     content: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Written:
+class Written(msgspec.Struct, frozen=True):
     """Cells to be stored, the files that they name, and what they made of displays of earlier ones."""
 
-    cells: list[NewCell] = field(default_factory=list)
-    blobs: list[Blob] = field(default_factory=list)
-    updates: list[Update] = field(default_factory=list)
+    cells: list[NewCell] = msgspec.field(default_factory=list)
+    blobs: list[Blob] = msgspec.field(default_factory=list)
+    updates: list[Update] = msgspec.field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class _Rendered:
+class _Rendered(msgspec.Struct, frozen=True):
     """The same of one entry, before its cells are linked."""
 
     cells: list[dict[str, Any]]
-    blobs: list[Blob] = field(default_factory=list)
-    updates: list[Update] = field(default_factory=list)
+    blobs: list[Blob] = msgspec.field(default_factory=list)
+    updates: list[Update] = msgspec.field(default_factory=list)
 
 
 def write(entries: Sequence[Entry], *, previous: str, told: str) -> Written:

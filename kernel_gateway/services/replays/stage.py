@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
+import msgspec
+
 from kernel_gateway.errors import GatewayError
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.background import Background
@@ -59,8 +61,7 @@ class CellOutcome:
     """Executions before it of which it changed displays."""
 
 
-@dataclass(frozen=True)
-class ReplayServices:
+class ReplayServices(msgspec.Struct, frozen=True):
     """What a replay runs its cells through, and what it judges them by."""
 
     settings: Settings

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
@@ -300,8 +299,7 @@ class Undo:
             raise
 
 
-@dataclass(frozen=True)
-class _Target:
+class _Target(msgspec.Struct, frozen=True):
     """The cell after which the session is to be as it was, among all its `steps`, when so many had been `counted`."""
 
     step: Step

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -30,8 +29,7 @@ log = structlog.get_logger(__name__)
 NOTHING: Final = StoredOutcome()
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True):
     """The message of an attached client that a job carries out, and what is called when it begins and has ended."""
 
     request: ClientRequest

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -65,8 +64,7 @@ class _Heard:
         return make_stored_outcome(self.collector.snapshot())
 
 
-@dataclass(frozen=True)
-class _Unstored:
+class _Unstored(msgspec.Struct, frozen=True):
     """Late output that is to be stored: what was heard, and which of its outputs have display ids.
 
     All that its execution said up to `number` is in it, or stored.

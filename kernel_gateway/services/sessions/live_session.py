@@ -46,8 +46,7 @@ _alone_with: ContextVar[str] = ContextVar("alone_with", default="")
 NEWS_BYTES = 16_384
 
 
-@dataclass(frozen=True)
-class Ending:
+class Ending(msgspec.Struct, frozen=True):
     """Why a session is about to end."""
 
     reason: str

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import tempfile
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from functools import partial
 from typing import BinaryIO, cast
 from weakref import WeakValueDictionary
@@ -47,8 +46,7 @@ IN_MEMORY_BYTES = 8_000_000
 """Of a notebook that is being saved; a larger one is put together in a file."""
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(msgspec.Struct, frozen=True):
     """A notebook's bytes, which come piece by piece, and how many there are; `head` is how far the record is in it."""
 
     size: int
@@ -56,8 +54,7 @@ class Reading:
     head: Head
 
 
-@dataclass(frozen=True)
-class _Saved:
+class _Saved(msgspec.Struct, frozen=True):
     """How large a notebook was when it was last saved, and when."""
 
     total_bytes: int

@@ -7,6 +7,8 @@ from collections.abc import Awaitable
 from dataclasses import asdict
 from typing import Any
 
+from msgspec import structs
+
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernels.execution.run_usage import RunUsage
 from workspace_sync.directory.changes import Changes, Watched
@@ -14,7 +16,7 @@ from workspace_sync.directory.changes import Changes, Watched
 
 def provenance_of(usage: RunUsage | None, environment_digest: str) -> dict[str, Any]:
     """What is stored next to an execution's outcome: `usage` by its names as far as it is known, and the image."""
-    used = {} if usage is None else {name: value for name, value in vars(usage).items() if value is not None}
+    used = {} if usage is None else {name: value for name, value in structs.asdict(usage).items() if value is not None}
     return {**used, "environment_digest": environment_digest} if environment_digest else used
 
 

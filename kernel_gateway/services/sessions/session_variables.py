@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
+import msgspec
 import structlog
 
 from kernel_gateway.errors import GatewayError, SandboxUnavailable
@@ -53,8 +53,7 @@ UNREADABLE: Final = "what was kept of them cannot be read"
 UNSURE: Final = "{error}; some of them may be there nonetheless"
 
 
-@dataclass(frozen=True)
-class _Kept:
+class _Kept(msgspec.Struct, frozen=True):
     """What was written down, or may have been: where, by which generation, when, and after how many executions."""
 
     kernel: SandboxedKernel

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
+
 from kernels.errors import Death, KernelDied, KernelsError
 from kernels.execution.hub import Hub
 from kernels.kernelspec import Kernelspec
@@ -131,8 +133,7 @@ MOST_NAMES: Final = 64
 """Sessions that one client may name in its headers, the latest ones."""
 
 
-@dataclass(frozen=True)
-class Ended:
+class Ended(msgspec.Struct, frozen=True):
     """Why an attachment ended: `reason` is slow, replaced, draining, session_ended or closed."""
 
     reason: str

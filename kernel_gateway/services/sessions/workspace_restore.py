@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
+import msgspec
 import structlog
 
 from kernel_gateway.errors import WorkspaceRestoring, translated
@@ -24,8 +24,7 @@ LOGGED = 20
 """How many names that are left out the log tells; the session's notebook counts them all."""
 
 
-@dataclass(frozen=True)
-class WorkspaceRestored:
+class WorkspaceRestored(msgspec.Struct, frozen=True):
     """A new sandbox's workspace was filled with this."""
 
     report: RestoreReport

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+
+import msgspec
 
 from kernel_gateway.errors import (
     Conflict,
@@ -41,8 +42,7 @@ Refused = tuple[int, GatewayError]
 """The place of a file among many, and why it was not written or removed."""
 
 
-@dataclass(frozen=True)
-class LiveFile:
+class LiveFile(msgspec.Struct, frozen=True):
     """A file as it was when it was opened; `etag` changes with its content."""
 
     entry: FileEntry
@@ -50,8 +50,7 @@ class LiveFile:
     etag: str
 
 
-@dataclass(frozen=True)
-class LiveReading:
+class LiveReading(msgspec.Struct, frozen=True):
     """A file, and its bytes `start` up to `end`, which come piece by piece; the caller closes them."""
 
     file: LiveFile

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from typing import Any, BinaryIO, Final, Literal
 
 import msgspec
@@ -33,8 +32,7 @@ CHUNK_BYTES: Final = 262_144
 """Of a staged file in memory, on its way into a sandbox."""
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """What an upload goes into."""
 
     kind: Literal["sessions", "workspaces"]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from typing import IO, BinaryIO, cast
+
+import msgspec
 
 from kernel_gateway.errors import Conflict, LimitReached, translated
 from kernel_gateway.identity.principal import Principal
@@ -37,8 +38,7 @@ Bounds = Callable[[DurableFile], tuple[int, int]]
 """From a file to the first byte wanted and the one after the last."""
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(msgspec.Struct, frozen=True):
     """A durable file, and its bytes `start` up to `end`, which come piece by piece."""
 
     file: DurableFile

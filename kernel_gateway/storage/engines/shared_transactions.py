@@ -15,9 +15,9 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+import msgspec
 from sqlalchemy import Connection
 
 T = TypeVar("T")
@@ -33,8 +33,7 @@ Query = Callable[[Connection], Any]
 Ended = tuple["_Asked", Any, BaseException | None]
 
 
-@dataclass(eq=False, frozen=True)
-class _Asked:
+class _Asked(msgspec.Struct, eq=False, frozen=True):
     query: Query
     answer: asyncio.Future[Any]
 

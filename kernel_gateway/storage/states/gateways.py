@@ -7,9 +7,9 @@ service that has its database alone is nobody's, and for that one everything is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -50,8 +50,7 @@ _ANY = sessions.alias()
 _LIVE: Final = exists(select(_ANY.c.id).where(_ANY.c.workspace_id == workspaces.c.id, _ANY.c.status != "TERMINATED"))
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """One of several gateways: its id, where the others reach it, how long it counts as alive without a word."""
 
     gateway_id: str
@@ -59,8 +58,7 @@ class Place:
     lease_seconds: float
 
 
-@dataclass(frozen=True)
-class Home:
+class Home(msgspec.Struct, frozen=True):
     """The gateway that something is at; `alive` by its lease. `live`: it is a live session, or has one."""
 
     gateway_id: str

@@ -6,12 +6,12 @@ hook takes that over. Source of the form: Amazon S3 API Reference, "ListObjectsV
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote_plus
 from xml.etree.ElementTree import Element, ParseError, fromstring
 
+import msgspec
 from botocore.parsers import ResponseParserError
 
 from workspace_sync.store import StoredObject
@@ -22,8 +22,7 @@ _READ = b"<ListBucketResult/>"
 """What is left for botocore to read."""
 
 
-@dataclass(frozen=True)
-class Page:
+class Page(msgspec.Struct, frozen=True):
     """Objects by their keys in the bucket, and what the next page is asked for with; '' after the last."""
 
     objects: list[StoredObject]

@@ -19,6 +19,7 @@ from select import POLLIN, poll
 from urllib.parse import quote
 
 import httptools
+import msgspec
 
 # One answer of an S3 server as its bytes come (no I/O).
 
@@ -183,8 +184,7 @@ _NOTHING = memoryview(b"")
 _NOTHING_SHA256 = hashlib.sha256().hexdigest()
 
 
-@dataclass(frozen=True)
-class Address:
+class Address(msgspec.Struct, frozen=True):
     """Where a bucket is: host and port, TLS if any, and what its keys' paths begin with."""
 
     host: str

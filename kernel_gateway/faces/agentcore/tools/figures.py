@@ -12,9 +12,10 @@ import asyncio
 import itertools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
+
+import msgspec
 
 from kernel_gateway.errors import GatewayError
 from kernel_gateway.faces.agentcore.tools.file_errors import attempt
@@ -35,8 +36,7 @@ _FIGURE: Final = "<Figure "
 _NAME: Final = re.compile(r"(figure|image)-([0-9]{1,9})\.[a-z]{3,4}")
 
 
-@dataclass(frozen=True)
-class Image:
+class Image(msgspec.Struct, frozen=True):
     """An image in the outputs of an execution: of which output, its type, its bytes, its text, and what it is of."""
 
     output: int

@@ -7,10 +7,11 @@ fails the sandbox is removed, and the session still hibernated.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
+import msgspec
 import structlog
 from msgspec.structs import replace as replace_record
 from sqlalchemy import Connection
@@ -42,8 +43,7 @@ SENDING_BYTES: Final = 2 << 20
 HIBERNATED: Final = Death("hibernated", "The session was hibernated, and is woken")
 
 
-@dataclass(frozen=True)
-class Waking:
+class Waking(msgspec.Struct, frozen=True):
     """What a session's sandbox asks when it is launched, and its variables before they are restored.
 
     What it stands on is there for `Hibernation`, too.

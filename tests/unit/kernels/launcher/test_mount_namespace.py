@@ -12,8 +12,8 @@ import pytest
 from kernel_gateway.errors import SettingInvalid, StartRefused
 from kernel_gateway.server import data_directory
 from kernel_gateway.settings import Settings
+from kernels.launcher.handover import Confinement
 from kernels.launcher.mount_namespace import find_closed, find_hidden, require_reach, sandboxes
-from kernels.launcher.plan import Confinement
 
 UID = 61_234
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from kernels.launcher import confine
 from kernels.launcher.checks import Bounds
-from kernels.launcher.plan import Plan, ServicePlan, TokenPlan, ViewerPlan, in_memory, read_back
+from kernels.launcher.handover import Confinement, in_memory, read_back
+from kernels.launcher.plan import Plan, ServicePlan, TokenPlan, ViewerPlan
 from kernels.sandbox import RuntimeSettings
 
 PLAN = Plan(
@@ -50,3 +54,20 @@ def test_a_plan_that_says_something_else_is_none(written: bytes, read: bytes) ->
     assert PLAN.encode().count(written) == 1
     with pytest.raises(msgspec.ValidationError):
         Plan.decode(PLAN.encode().replace(written, read))
+
+
+def test_a_confinement_is_the_same_after_its_way_and_has_no_other_fields() -> None:
+    said = Confinement(9, ["true", "\udcff"], "/", ["/usr"], "/views", "/group", 1, 2, apart=True)
+    assert Confinement.decode(said.encode()) == said
+    with pytest.raises(TypeError):
+        Confinement.decode(said.encode().replace(b'"apart"', b'"alike"'))
+
+
+def test_what_confines_imports_nothing_that_takes_long() -> None:
+    """It runs at each start of the service and for each view."""
+    place = str(Path(confine.__file__).parent.parent.parent)
+    ask = f"import sys; sys.path.insert(0, {place!r}); import kernels.launcher.confine; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-I", "-c", ask], capture_output=True, text=True, timeout=120, check=True)
+    loaded = set(done.stdout.split())
+    assert "kernels.launcher.confine" in loaded
+    assert not loaded & {"msgspec", "asyncio", "subprocess", "dataclasses", "kernels.launcher.plan", "kernels.sandbox"}
