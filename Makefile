@@ -61,10 +61,11 @@ test-long: ## the soaks and full-size runs, and every case of the matrices of wh
 	@$(SUDO) $(SANDCELL) environments build data
 	$(SUDO) .venv/bin/python -m pytest --progress -m "long or sample"
 
-kubernetes-trial: ## sessions in pods of a cluster that it starts and ends, a node lost; SANDCELL_KUBERNETES names the cluster's scripts
+kubernetes-trial: ## sessions in pods of a cluster that it starts and ends, what can happen to them, two gateways; SANDCELL_KUBERNETES names the cluster's scripts
 	@scripts/install kubernetes
 	@$(SUDO) $(SANDCELL) environments build python
-	$(SUDO) .venv/bin/python -m tests.kubernetes_trial
+	$(SUDO) .venv/bin/python -m tests.kubernetes_trial $(if $(FULL),--full)
+	@.venv/bin/python scripts/kubernetes_trial.py record
 
 check: ## format, lint, types, import contracts, declared packages, the tables of the docs, the docs site
 	@scripts/install dev

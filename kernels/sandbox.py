@@ -170,7 +170,8 @@ class SandboxRuntime(Protocol):
     async def reopen(self, sandbox_id: str) -> None:
         """Make a workspace readable again: the host may have restarted, or the service's user changed.
 
-        Host-bound. Called when a service that has begun takes up a sandbox, running or not, before its files are read.
+        Host-bound. Called when a service that has begun takes up a sandbox, running or not, before its files are read;
+        also one that runs and was another gateway's, which is gone: `list` has it here from then on, and there no more.
         Raises `SandboxGone` when its disk is not there any more, `SandboxFailed`: then nothing may be read from where
         its workspace was, which may look like an empty one.
         """

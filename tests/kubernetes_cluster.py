@@ -124,6 +124,10 @@ class Cluster:
         (first,) = Path(f"/proc/{top}/task/{top}/children").read_text().split()
         os.kill(int(first), signal.SIGKILL)
 
+    def start_node(self, number: int) -> None:
+        """Have one that was killed start again, as after a reboot: what is on its disk is there."""
+        self._script("node.sh", str(number))
+
 
 def _enter(namespace: int) -> None:
     if libc.setns(namespace, NEW_NETWORK) != 0:

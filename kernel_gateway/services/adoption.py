@@ -37,7 +37,7 @@ from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
 from kernel_gateway.storage.hibernations import HibernationRow
 from kernel_gateway.storage.sessions import SessionRow
 from kernel_gateway.storage.states import checkpoints, gateways
-from kernels.errors import Death, KernelDied, KernelsError
+from kernels.errors import Death, KernelDied, KernelsError, SandboxGone
 from kernels.languages import PYTHON
 from kernels.sandbox import SandboxInfo, SandboxRuntime
 
@@ -93,13 +93,20 @@ class Adoption:
         return tuple(infos.values())
 
     async def take_over(self, session_ids: Sequence[str]) -> None:
-        """Take up sessions that were another gateway's a moment ago: without their sandboxes, as if a host was lost."""
+        """Take up sessions that were another gateway's a moment ago.
+
+        A sandbox that is reached from here too, as a pod is, goes on; else it is as if a host was lost.
+        """
+        infos = await self._take_sandboxes(session_ids)
 
         def load(connection: Connection) -> tuple[list[SessionRow], dict[str, HibernationRow]]:
             hibernations.spend_begun(connection, session_ids)
             found, rows = sessions.list_some(connection, session_ids), []
             checkpoints.spend_unfinished(connection, _find_undone_by(found), session_ids)
             for row in found:
+                if row.sandbox_id in infos:
+                    rows.append(row)
+                    continue
                 # The sandbox of that name may still be there, with a launcher that nobody asks any more.
                 record = replace(row.record, sandbox_id=str(uuid.uuid4()))
                 sessions.set_record(connection, row.id, record)
@@ -107,7 +114,27 @@ class Adoption:
             return rows, hibernations.list_kept(connection)
 
         rows, snapshots = await self._database.run(load)
-        await self._adopt_all(rows, snapshots, {}, gone=TAKEN_OVER)
+        await self._adopt_all(rows, snapshots, infos, gone=TAKEN_OVER)
+
+    async def _take_sandboxes(self, session_ids: Sequence[str]) -> dict[str, SandboxInfo]:
+        """Make their sandboxes this gateway's that run where it reaches them, by id."""
+        rows = await self._database.run(lambda c: sessions.list_some(c, session_ids))
+        taken = set()
+
+        async def take(sandbox_id: str) -> None:
+            try:
+                async with self._adopting:
+                    if await self._runtime.running(sandbox_id):
+                        await self._runtime.reopen(sandbox_id)
+                        taken.add(sandbox_id)
+            except SandboxGone:
+                return  # or on a host that is another gateway's
+            except (KernelsError, OSError) as error:
+                log.warning("sandbox_not_taken_over", sandbox=sandbox_id, error=str(error))
+
+        await asyncio.gather(*(take(row.sandbox_id) for row in rows))
+        infos = await self._runtime.list() if taken else ()
+        return {info.sandbox_id: info for info in infos if info.sandbox_id in taken}
 
     async def _adopt_all(
         self,

@@ -126,6 +126,27 @@ def parse_refusals(value: dict[str, Any], done: str, count: int) -> list[tuple[i
     return found
 
 
+def parse_contents(body: bytes, count: int) -> list[bytes | GuestRefused]:
+    """Of `count` files that were asked for at once, what is in each or why it was refused."""
+    length = int.from_bytes(body[:4], "big")
+    head, rest = parse(body[4 : 4 + length]), memoryview(body)[4 + length :]
+    refused, sizes = dict(parse_refusals(head, "read", count)), of_type(head, "sizes", list)
+    if not all(type(size) is int and size >= 0 for size in sizes) or sum(sizes) != len(rest):
+        raise SandboxFailed("the guest sends other files than it says")
+    if len(sizes) + len(refused) != count:
+        raise SandboxFailed("the guest has lost count of the files")
+    found: list[bytes | GuestRefused] = []
+    left = iter(sizes)
+    for number in range(count):
+        if (why := refused.get(number)) is not None:
+            found.append(why)
+        else:
+            size = next(left)
+            found.append(bytes(rest[:size]))
+            rest = rest[size:]
+    return found
+
+
 def _parse_one_refusal(value: object, count: int) -> tuple[int, GuestRefused]:
     if not isinstance(value, dict) or (number := of_type(value, "index", int)) >= count:
         raise SandboxFailed("the guest refused a file that there is not")

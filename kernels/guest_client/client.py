@@ -452,6 +452,16 @@ class GuestClient:
             while (chunk := await self._next(chunks, SILENCE_SECONDS, f"the content of {path!r}")) is not None:
                 yield chunk
 
+    async def read_files(self, paths: Sequence[str]) -> list[bytes | GuestRefused]:
+        """Small files at once, relative to the sandbox's root: what is in each, or why it was refused."""
+        await self._wait_awake()
+        address, body = "/v1/files/contents", json.dumps({"paths": list(paths)}).encode()
+        async with (
+            _deadline(WALK_SECONDS, "small files"),
+            self._answer("POST", address, deadline_seconds=WALK_SECONDS, content=body) as response,
+        ):
+            return guest_answers.parse_contents(await self._read(response), len(paths))
+
     async def write_file(
         self,
         path: str,

@@ -70,6 +70,10 @@ class Cluster:
         body = {"metadata": {"annotations": annotations}}
         return await self._ask(lambda api: api.core.patch_namespaced_secret, name, body=body)
 
+    async def label_secret(self, name: str, labels: dict[str, str]) -> Object:
+        body = {"metadata": {"labels": labels}}
+        return await self._ask(lambda api: api.core.patch_namespaced_secret, name, body=body)
+
     async def list_secrets(self, selector: str) -> list[Object]:
         found = await self._ask(lambda api: api.core.list_namespaced_secret, label_selector=selector)
         return list(found.get("items", ()))

@@ -15,12 +15,16 @@ _HOPELESS: Final = (
 
 def runs(pod: Object) -> bool:
     """Whether the guest's process is there, as far as the cluster knows: not on a node that is lost."""
+    conditions = pod.get("status", {}).get("conditions", ())
+    return ran(pod) and "False" not in [each.get("status") for each in conditions if each.get("type") == "Ready"]
+
+
+def ran(pod: Object) -> bool:
+    """Whether it was there when its node last said so: the node may be silent, and the guest answer all the same."""
     status = pod.get("status", {})
     if pod["metadata"].get("deletionTimestamp") or status.get("phase") != "Running":
         return False
-    ready = [each.get("status") for each in status.get("conditions", ()) if each.get("type") == "Ready"]
-    containers = status.get("containerStatuses", ())
-    return "False" not in ready and any("running" in each.get("state", {}) for each in containers)
+    return any("running" in each.get("state", {}) for each in status.get("containerStatuses", ()))
 
 
 def explain(pod: Object) -> str:

@@ -31,7 +31,7 @@ from kernels.kubernetes.cluster import Cluster, Exists, Missing, Object
 from kernels.kubernetes.streams import Streams, reach
 from kernels.kubernetes.ways_out import WaysOut
 from kernels.sandbox import Finding, PagedOut, RuntimeSettings, SandboxInfo, SandboxSpec, SandboxUsage
-from kernels.wire.dialing import PATIENCE_SECONDS
+from kernels.wire.dialing import GUEST, PATIENCE_SECONDS
 
 log = logging.getLogger(__name__)
 NAME: Final = "kubernetes"
@@ -73,6 +73,8 @@ class KubernetesRuntime:
         self._streams = Streams()
         self._ways_out = WaysOut(settings.data_directory / "pods")
         self._ends: dict[str, _End] = {}
+        self._looked = False
+        """Whether the files here are those of this service's sandboxes."""
         self._closed_off = False
         """Whether the policy has been there."""
 
@@ -151,24 +153,44 @@ class KubernetesRuntime:
             raise SandboxGone(f"sandbox {sandbox_id} is gone: {error}") from None
 
     async def reopen(self, sandbox_id: str) -> None:
-        place = self._place(sandbox_id)
-        if not place.is_dir():
-            if not await self.running(sandbox_id):
-                raise SandboxGone(f"the files of sandbox {sandbox_id} are gone with its pod")
-            self._make_place(sandbox_id)
+        place, ours = self._place(sandbox_id), await self._is_ours(sandbox_id)
+        if ours and place.is_dir():
+            return
+        if not await self.running(sandbox_id):
+            raise SandboxGone(f"the files of sandbox {sandbox_id} are gone with its pod")
+        if not ours:  # another gateway's that is gone; what is here is from before that had it
+            await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
+            try:
+                await self.cluster.label_secret(manifests.name_of(sandbox_id), {manifests.SERVICE: self.service})
+            except Missing as error:
+                raise SandboxGone(f"sandbox {sandbox_id} is gone: {error}") from None
+        self._make_place(sandbox_id)
 
     async def list(self) -> tuple[SandboxInfo, ...]:
         with contextlib.suppress(RuntimeUnusable, SandboxFailed):  # said by `check`, and by what makes the next pod
             await self._close_off()
+        places = set() if self._looked else await asyncio.to_thread(self._find_places)
         found = await self.cluster.list_secrets(f"{manifests.SERVICE}={self.service}")
-        return tuple(self._info(each["metadata"]) for each in found)
+        infos = tuple(self._info(each["metadata"]) for each in found)
+        for each in places - {info.sandbox_id for info in infos}:  # gone meanwhile, or another gateway's by now
+            await asyncio.to_thread(shutil.rmtree, self._place(each), ignore_errors=True)
+        self._looked = True
+        return infos
 
     async def running(self, sandbox_id: str) -> bool:
         _require_id(sandbox_id)
         try:
-            return pod_status.runs(await self.cluster.read_pod(manifests.name_of(sandbox_id)))
+            pod = await self.cluster.read_pod(manifests.name_of(sandbox_id))
         except Missing:
             return False
+        if pod_status.ran(pod) and not pod_status.runs(pod):
+            # Its node has not spoken to the API server for a while, or could not: the guest itself knows better.
+            try:
+                (await self.dial(sandbox_id, GUEST)).close()
+            except (NotListening, SandboxGone):
+                return False
+            return True
+        return pod_status.runs(pod)
 
     async def usage(self, sandbox_id: str) -> SandboxUsage:
         end = await self._end(sandbox_id)
@@ -209,7 +231,8 @@ class KubernetesRuntime:
     async def kill(self, sandbox_id: str) -> None:
         _require_id(sandbox_id)
         with contextlib.suppress(Missing):
-            await self.cluster.delete_pod(manifests.name_of(sandbox_id), GRACE_SECONDS)
+            if await self._is_ours(sandbox_id):
+                await self.cluster.delete_pod(manifests.name_of(sandbox_id), GRACE_SECONDS)
 
     async def destroy(self, sandbox_id: str) -> None:
         _require_id(sandbox_id)
@@ -291,12 +314,13 @@ class KubernetesRuntime:
         end = self._ends.pop(sandbox_id, None)
         if end is not None:
             await end.guest.aclose()
-        with contextlib.suppress(Missing):
-            pod = await self.cluster.read_pod(name)
-            if not owner or owner in pod_status.owners(pod):
-                await self._remove_pod(pod)
-        with contextlib.suppress(Missing):
-            await self.cluster.delete_secret(name)
+        if await self._is_ours(sandbox_id):
+            with contextlib.suppress(Missing):
+                pod = await self.cluster.read_pod(name)
+                if not owner or owner in pod_status.owners(pod):
+                    await self._remove_pod(pod)
+            with contextlib.suppress(Missing):
+                await self.cluster.delete_secret(name)
         await asyncio.to_thread(shutil.rmtree, self._place(sandbox_id), ignore_errors=True)
 
     async def _remove_pod(self, pod: Object) -> None:
@@ -339,6 +363,19 @@ class KubernetesRuntime:
             guest = GuestClient(functools.partial(self.dial, sandbox_id))
             found = self._ends.setdefault(sandbox_id, _End(address, context, accounts.open_account(pod), guest))
         return found
+
+    async def _is_ours(self, sandbox_id: str) -> bool:
+        """Not once another gateway has taken it: a service that was held up would end what runs on there."""
+        try:
+            secret = await self.cluster.read_secret(manifests.name_of(sandbox_id))
+        except Missing:
+            return True  # as far as there is anything
+        return bool(secret["metadata"].get("labels", {}).get(manifests.SERVICE, self.service) == self.service)
+
+    def _find_places(self) -> set[str]:
+        """The sandboxes of which there are files here."""
+        home = self.settings.data_directory / "pods"
+        return {each.name for each in home.glob("*") if _UUID.fullmatch(each.name)}
 
     def _info(self, metadata: Mapping[str, Any]) -> SandboxInfo:
         notes, sandbox_id = metadata.get("annotations", {}), str(metadata["labels"].get(manifests.SANDBOX, ""))

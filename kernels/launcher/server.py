@@ -22,7 +22,7 @@ from kernels.launcher.layers import Layers
 from kernels.launcher.packets import Packet, Packets
 from kernels.launcher.token_file import TokenFile
 from kernels.launcher.viewers import Viewers
-from kernels.sandbox import PagedOut, SandboxRuntime, SandboxUsage
+from kernels.sandbox import PagedOut, SandboxInfo, SandboxRuntime, SandboxUsage
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +69,8 @@ class Server:
         self._there: set[str] = set()
         """Sandboxes that there may be, once they were `_listed`: none is missing."""
         self._listed = False
+        self._listing: tuple[SandboxInfo, ...] = ()
+        """What the pages of a list that is being asked for are of."""
         self._counting = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._broken = asyncio.Event()
@@ -200,8 +202,12 @@ class Server:
         return len(self._there)
 
     async def _list(self, request: wire.List) -> _Done:
-        infos = sorted(await self._runtime.list(), key=lambda info: info.sandbox_id)
-        later = [info for info in infos if info.sandbox_id > request.after]
+        # Its pages are of one look: to look again for each takes as much as the first, of a cluster's API server too.
+        if not request.after or not self._listing:
+            self._listing = tuple(sorted(await self._runtime.list(), key=lambda info: info.sandbox_id))
+        later = [info for info in self._listing if info.sandbox_id > request.after]
+        if len(later) <= wire.PAGE:
+            self._listing = ()
         return wire.Page(later[: wire.PAGE], more=len(later) > wire.PAGE), None
 
     async def _view(self, request: wire.View) -> _Done:

@@ -13,7 +13,7 @@ import shutil
 import stat
 import tarfile
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
 from pathlib import Path
@@ -35,6 +35,12 @@ _UNPACK: Final = (
 _PIECE: Final = 256 * 1024
 _PART: Final = "incoming"
 _WHOLE: Final = "whole"
+SMALL_BYTES: Final = 64 * 1024
+"""Files up to this size are fetched many at once."""
+MOST_TOGETHER: Final = 256
+TOGETHER_BYTES: Final = 4 * 1024 * 1024
+_PATHS_BYTES: Final = 200_000
+"""Of their names: the longest still fit into one request as JSON writes them."""
 _CHANGING: Final = ("not_found", "file_changed", "not_a_file", "is_a_directory", "not_a_directory", "is_a_link")
 """What a guest says of files that are not any more as they were listed."""
 
@@ -107,6 +113,7 @@ class WorkspaceCopy:
         await _in_thread(_remove, gone)
         self._versions = {path: known for path, known in self._versions.items() if path in wanted}
         unknown = {os.fsencode(path): "cannot be listed" for path, entry in wanted.items() if entry.unread}
+        small: dict[str, FileStat] = {}
         for path, entry in wanted.items():  # a directory comes before what is in it
             place, known = self._top / path, (entry.kind, entry.version, entry.mode)
             if self._versions.get(path) == known:
@@ -115,11 +122,42 @@ class WorkspaceCopy:
                 await _in_thread(_make_directory, place, entry.mode)
             elif entry.kind == "link":
                 await self._take_link(entry, place)
+            elif entry.kind == "file" and entry.size <= SMALL_BYTES:
+                small[path] = entry
+                continue
             elif entry.kind != "file" or not await self._take_file(entry, place, unknown):
                 continue
             self._versions[path] = known
+        for group in share_out(small):
+            for path in await self._take_together(group, unknown):
+                self._versions[path] = (small[path].kind, small[path].version, small[path].mode)
         self.unknown = unknown
         self._top.with_name(_WHOLE).touch()
+
+    async def _take_together(self, group: Mapping[str, FileStat], unknown: dict[bytes, str]) -> list[str]:
+        """Put these files there; gives those that could be. The others are as with `_take_file`."""
+        try:
+            found = await self._guest.read_files([entry.path for entry in group.values()])
+        except GuestRefused:  # the guest of an earlier release
+            return [path for path, entry in group.items() if await self._take_file(entry, self._top / path, unknown)]
+        taken: dict[str, bytes] = {}
+        for (path, entry), content in zip(group.items(), found, strict=True):
+            if isinstance(content, GuestRefused):
+                if content.code not in (*_CHANGING, "too_large"):
+                    unknown[os.fsencode(path)] = f"cannot be read: {content}"
+            elif len(content) == entry.size:  # else it changes meanwhile
+                taken[path] = content
+        await _in_thread(self._put, group, taken)
+        return list(taken)
+
+    def _put(self, group: Mapping[str, FileStat], taken: Mapping[str, bytes]) -> None:
+        unfinished = self._top.with_name(_PART)
+        try:
+            for path, content in taken.items():
+                unfinished.write_bytes(content)
+                _finish(unfinished, group[path], self._top / path)
+        finally:
+            unfinished.unlink(missing_ok=True)
 
     async def _take_link(self, entry: FileStat, place: Path) -> None:
         """It changes meanwhile, or is gone: the next time, perhaps."""
@@ -140,10 +178,7 @@ class WorkspaceCopy:
                 async with aclosing(chunks):
                     async for chunk in chunks:
                         await _in_thread(file.write, chunk)
-            unfinished.chmod(entry.mode & 0o777 | 0o600)
-            seconds = int(max(entry.modified, 0) * 1e9)
-            os.utime(unfinished, ns=(seconds, seconds))
-            unfinished.replace(place)
+            _finish(unfinished, entry, place)
         except GuestRefused as refused:
             if refused.code not in _CHANGING:
                 unknown[os.fsencode(place.relative_to(self._top))] = f"cannot be read: {refused}"
@@ -152,6 +187,29 @@ class WorkspaceCopy:
             with suppress(FileNotFoundError):
                 unfinished.unlink()
         return True
+
+
+def share_out(files: Mapping[str, FileStat]) -> Iterator[dict[str, FileStat]]:
+    """Small files in groups that one answer has room for (pure)."""
+    group: dict[str, FileStat] = {}
+    held = names = 0
+    for path, entry in files.items():
+        size, length = entry.size, len(os.fsencode(path))
+        if group and (len(group) >= MOST_TOGETHER or held + size > TOGETHER_BYTES or names + length > _PATHS_BYTES):
+            yield group
+            group, held, names = {}, 0, 0
+        group[path] = entry
+        held, names = held + size, names + length
+    if group:
+        yield group
+
+
+def _finish(unfinished: Path, entry: FileStat, place: Path) -> None:
+    """Put what was fetched in its place."""
+    unfinished.chmod(entry.mode & 0o777 | 0o600)
+    seconds = int(max(entry.modified, 0) * 1e9)
+    os.utime(unfinished, ns=(seconds, seconds))
+    unfinished.replace(place)
 
 
 async def _in_thread(work: Callable[..., T], *arguments: Any) -> T:

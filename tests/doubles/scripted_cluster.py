@@ -57,8 +57,19 @@ class ScriptedCluster:
     async def read_pod(self, name: str) -> Object:
         return _read(self.pods, name)
 
-    async def list_secrets(self, _selector: str) -> list[Object]:
-        return list(self.secrets.values())
+    async def list_secrets(self, selector: str) -> list[Object]:
+        name, _, value = selector.partition("=")
+        return [each for each in self.secrets.values() if each["metadata"].get("labels", {}).get(name) == value]
+
+    async def annotate_secret(self, name: str, annotations: dict[str, str]) -> Object:
+        found = _read(self.secrets, name)
+        found["metadata"]["annotations"] = found["metadata"].get("annotations", {}) | annotations
+        return found
+
+    async def label_secret(self, name: str, labels: dict[str, str]) -> Object:
+        found = _read(self.secrets, name)
+        found["metadata"]["labels"] = found["metadata"].get("labels", {}) | labels
+        return found
 
     async def delete_pod(self, name: str, grace_seconds: int, uid: str = "") -> Object:
         found = _read(self.pods, name)

@@ -11,125 +11,155 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from sandcell import Client
-from sandcell.errors import SandcellError
+from tests.doubles.faulty_s3 import FaultyS3
+from tests.doubles.s3_servers import ACCESS_KEY, BUCKET, bare_s3_server
+from tests.doubles.server_process import free_port
 from tests.kubernetes_cluster import REPOSITORY, Cluster, why_not, write_image
+from tests.kubernetes_trial import faults
+from tests.kubernetes_trial.counted import count
+from tests.kubernetes_trial.trial import Trial, say
+from tests.postgresql_server import PostgresqlServer, find_programs, postgresql_server
 from tests.running_service import RunningService
 
-SESSIONS = 10
 NODES = 3
-GUARD_SECONDS = 240.0
 RUN = Path("/run/sandcell-trial")
-BEGAN = time.monotonic()
+KEYS = {"AWS_ACCESS_KEY_ID": ACCESS_KEY[0], "AWS_SECRET_ACCESS_KEY": ACCESS_KEY[1]}
 
 
-@dataclass
-class Trial:
-    """What was measured, and `findings`: what should not have been."""
+@dataclass(frozen=True)
+class Size:
+    """How many sessions are live at once, and how many are created and stopped at the end, for how long at most."""
 
-    cluster: Cluster
-    client: Client
-    starts: list[float] = field(default_factory=list)
-    cells: int = 0
-    restored: int = 0
-    told: int = 0
-    """Executions that heard that their sandbox is gone."""
-    findings: list[str] = field(default_factory=list)
-
-    def start(self, _number: int) -> str:
-        """One session with its first result."""
-        began = time.monotonic()
-        session = self.client.start_session()
-        self.expect(session.id, "x = 6 * 7\nprint(x)", "42\n")
-        self.starts.append(time.monotonic() - began)
-        return session.id
-
-    def work(self, session_id: str) -> None:
-        """Cells that need each other, and a file that is in the store when the last of them has ended."""
-        for number in range(10):
-            self.expect(session_id, f"x += 1\nprint(x - {number})", "43\n")
-        self.client.run(session_id, "open('kept', 'w').write('kept')", sync="before_return")
-
-    def expect(self, session_id: str, code: str, printed: str) -> None:
-        result = self.client.run(session_id, code)
-        self.cells += 1
-        if result.stdout != printed:
-            self.findings.append(f"{session_id}: {code!r} printed {result.stdout!r}: {result!r}")
-
-    def lose_node(self, sessions: list[str], pool: ThreadPoolExecutor) -> str:
-        """Cut the power of the last node: its sessions say so and go on elsewhere, the others notice nothing."""
-        places = {
-            pod["metadata"]["labels"]["sandcell.dev/sandbox"]: pod["spec"]["nodeName"]
-            for pod in self.cluster.objects("pods")
-        }
-        lost = f"n{NODES}"
-        hit = [each for each in sessions if places.get(each) == lost]
-        if not hit:
-            self.findings.append(f"no session was on {lost}: {places}")
-        began = time.monotonic()
-        self.cluster.kill_node(NODES)
-        for each in sessions:
-            if each not in hit:
-                self.expect(each, "print(x)", "52\n")
-        list(pool.map(self.require_restored, hit))
-        return f"{len(hit)} sessions of a lost node went on {time.monotonic() - began:.0f} s later"
-
-    def require_restored(self, session_id: str) -> None:
-        """In another pod, of the next generation, with its files and without its globals."""
-        give_up = time.monotonic() + GUARD_SECONDS
-        while True:
-            try:
-                result = self.client.run(session_id, "print('x' in globals(), open('kept').read())")
-                if result.status != "died":
-                    break
-                why, self.told = repr(result), self.told + 1
-            except SandcellError as error:
-                why = str(error)
-            if time.monotonic() > give_up:
-                return self.findings.append(f"{session_id} did not go on: {why}")
-            time.sleep(1)
-        generation = self.client.get_session(session_id).generation
-        if result.stdout != "False kept\n" or generation < 2:
-            return self.findings.append(f"{session_id} went on at generation {generation} with {result!r}")
-        self.restored += 1
-        return None
-
-    def require_nothing_left(self) -> None:
-        give_up = time.monotonic() + GUARD_SECONDS
-        while left := [each["metadata"]["name"] for kind in ("pods", "secrets") for each in self.cluster.objects(kind)]:
-            if time.monotonic() > give_up:
-                return self.findings.append(f"left in the cluster: {', '.join(left)}")
-            time.sleep(0.5)
-        return None
+    live: int
+    churned: int
+    churn_seconds: float
 
 
-def run(trial: Trial) -> str:
-    """All of it; returns the line that sums up."""
-    with ThreadPoolExecutor(SESSIONS) as pool:
-        first = trial.start(0)
-        alone = trial.starts[0]
-        sessions = [first, *pool.map(trial.start, range(SESSIONS - 1))]
-        say(f"{SESSIONS} sessions in pods: first results after {', '.join(f'{each:.2f}' for each in trial.starts)} s")
-        began = time.monotonic()
-        list(pool.map(trial.work, sessions))
-        say(f"{trial.cells} cells, in all of them at once: {time.monotonic() - began:.1f} s")
-        lost = trial.lose_node(sessions, pool)
-        say(lost)
-        list(pool.map(trial.client.stop_session, sessions))
+SHORT, FULL = Size(12, 24, 60), Size(40, 1000, 1200)
+
+
+class Place:
+    """A cluster, a database, a store, and services that have them; entered by this thread."""
+
+    def __init__(self, environments: Path, opened: ExitStack) -> None:
+        place, data = (Path(tempfile.mkdtemp(prefix=each, dir="/tmp")) for each in ("sckube", "scdata"))
+        for each in (RUN, data, place):
+            opened.callback(shutil.rmtree, each, ignore_errors=True)
+        opened.callback(_unmount)
+        self._environments, self._data = environments, data
+        self.cluster = Cluster(place, [write_image(environments)], nodes=NODES)
+        opened.callback(self.cluster.stop)
+        self.cluster.start()
+        opened.enter_context(self.cluster.entered())
+        programs = find_programs()
+        assert programs is not None, "PostgreSQL is not installed: scripts/install dev does it"
+        self.database: PostgresqlServer = opened.enter_context(postgresql_server(programs))
+        (data / "s3").mkdir()
+        server = opened.enter_context(bare_s3_server("moto", data / "s3"))
+        self.store = opened.enter_context(FaultyS3(server))
+
+    @contextmanager
+    def serving(self, *names: str, **settings: Any) -> Iterator[list[RunningService]]:
+        """Gateways of one database and one part of the store."""
+        url, made = self.database.create_database(), []
+        for name in names:
+            port, data = free_port(), self._data / name
+            data.mkdir()
+            common = {
+                "environments_dir": self._environments,
+                "runtime": "kubernetes",
+                "kubernetes_config": self.cluster.config,
+                "requests_per_second": 10_000,
+                "invocations_per_second": 1_000,
+                "run_dir": RUN / name,
+                "database": url,
+                "store": f"s3://{BUCKET}/{names[0]}?endpoint_url={self.store.endpoint}&region=us-east-1",
+                "secrets_key": "5" * 64,
+                "port": port,
+                "gateway_address": f"http://127.0.0.1:{port}",
+            }
+            made.append(RunningService(data, common | settings, KEYS))
+        try:
+            for each in made:
+                each.start()
+            yield made
+        finally:
+            for each in made:
+                each.stop()
+
+
+def run(place: Place, trial: Trial, gateways: list[RunningService], size: Size) -> str:
+    """All of it; gives the line that sums up."""
+    trial.sessions = [trial.start()]
+    alone = trial.starts[0]
+    trial.sessions += trial.pool.map(trial.start, range(size.live - 1))
+    at_once = statistics.median(trial.starts[1:])
+    say(f"{size.live} sessions in pods: create to first result {alone:.2f} s alone, {at_once:.2f} s (median) at once")
+    began = time.monotonic()
+    trial.each(trial.work, trial.sessions)
+    say(f"{trial.cells} cells, in all of them at once: {time.monotonic() - began:.1f} s")
+    happened = []
+    for fault in (faults.drain, faults.fill_disk, faults.cut_gateway, faults.exhaust_quota, faults.lose_node):
+        happened.append(_happen(trial, fault.__name__, lambda fault=fault: fault(trial)))
+    happened.append(_happen(trial, "miss_image", lambda: _miss_image(place, trial)))
+    happened.append(_happen(trial, "stop_api_server", lambda: faults.stop_api_server(trial)))
+    happened.append(_happen(trial, "lose_gateway", lambda: faults.lose_gateway(trial, gateways[0])))
+    trial.each(trial.client.stop_session, trial.sessions)
     trial.require_nothing_left()
+    churned = _churn(place, trial, size)
     return (
-        f"{SESSIONS} sessions on {NODES} nodes: create to first result {alone:.2f} s alone,"
-        f" {statistics.median(trial.starts[1:]):.2f} s (median) with {SESSIONS - 1} at once; {trial.cells} cells;"
-        f" {lost}, {trial.restored} with their files and {trial.told} told of it; {len(trial.findings)} findings"
+        f"{size.live} sessions on {NODES} nodes: create to first result {alone:.2f} s alone, {at_once:.2f} s (median)"
+        f" at once; {trial.cells} cells; {'; '.join(happened)}; {trial.told} executions told of it; {churned};"
+        f" {len(trial.findings)} findings"
     )
 
 
-def say(line: str) -> None:
-    print(f"[{time.monotonic() - BEGAN:4.0f} s] {line}", flush=True)
+def _miss_image(place: Place, trial: Trial) -> str:
+    with place.serving("missing", kubernetes_registry="missing.local") as (service,), service.client() as client:
+        return faults.miss_image(trial, client)
+
+
+def _happen(trial: Trial, name: str, fault: Any) -> str:
+    """One of them; what breaks in it is a finding, and the trial goes on."""
+    before = len(trial.findings)
+    try:
+        said = str(fault())
+    except Exception as error:
+        said = f"{name} failed"
+        trial.findings.append(f"{name}: {error!r}"[:2000])
+    say(said)
+    for finding in trial.findings[before:]:
+        say(f"found: {finding}")
+    return said
+
+
+def _churn(place: Place, trial: Trial, size: Size) -> str:
+    """Sessions that come and go, of which nothing stays."""
+    before, began = count(place.cluster, place.database, place.store), time.monotonic()
+
+    def live(_number: int) -> bool:
+        if time.monotonic() - began > size.churn_seconds:
+            return False
+        trial.client.stop_session(trial.start())
+        return True
+
+    done = sum(trial.pool.map(live, range(size.churned)))
+    seconds = time.monotonic() - began
+    trial.require_nothing_left()
+    say(count(place.cluster, place.database, place.store).since(before, done))
+    return f"{done} sessions created and stopped in {seconds:.0f} s with nothing left"
+
+
+def _unmount() -> None:
+    for each in RUN.glob("*/*/views"):  # the launcher's, which stays with a host
+        subprocess.run(["umount", "--lazy", each], check=False, timeout=60)
 
 
 def main() -> int:
@@ -137,42 +167,24 @@ def main() -> int:
     parser.add_argument(
         "--data-dir", type=Path, default=Path(os.environ.get("SANDCELL_DATA_DIR", REPOSITORY / ".sandcell"))
     )
-    environments = parser.parse_args().data_dir / "environments"
+    parser.add_argument("--full", action="store_true", help="40 sessions, and 1,000 that come and go")
+    arguments = parser.parse_args()
     if why := why_not():
         print(f"kubernetes-trial: {why}", file=sys.stderr)
         return 2
     signal.signal(
         signal.SIGTERM, lambda number, _frame: sys.exit(128 + number)
     )  # what it has started goes all the same
-    place, data = (Path(tempfile.mkdtemp(prefix=each, dir="/tmp")) for each in ("sckube", "scdata"))
-    cluster = Cluster(place, [write_image(environments)], nodes=NODES)
-    try:
-        say(f"a cluster of {NODES} nodes ...")
-        cluster.start()
-        say("it is ready")
-        settings = {
-            "environments_dir": environments,
-            "runtime": "kubernetes",
-            "kubernetes_config": cluster.config,
-            "requests_per_second": 10_000,
-            "invocations_per_second": 1_000,
-            "run_dir": RUN,
-        }
-        with cluster.entered():
-            service = RunningService(data, settings)
-            try:
-                service.start()
-                with service.client() as client:
-                    trial = Trial(cluster, client)
-                    line = run(trial)
-            finally:
-                service.stop()
-    finally:
-        cluster.stop()
-        for each in RUN.glob("*/views"):  # the launcher's, which stays with a host
-            subprocess.run(["umount", "--lazy", each], check=False, timeout=60)
-        for each in (place, data, RUN):
-            shutil.rmtree(each, ignore_errors=True)
+    size = FULL if arguments.full else SHORT
+    with ExitStack() as opened:
+        say(f"a cluster of {NODES} nodes, a database, a store ...")
+        place = Place(arguments.data_dir / "environments", opened)
+        say("they are ready")
+        gateways = opened.enter_context(place.serving("one", "other"))
+        clients = [opened.enter_context(each.client()) for each in gateways]
+        pool = opened.enter_context(ThreadPoolExecutor(min(size.live, 20)))
+        trial = Trial(place.cluster, clients, pool)
+        line = run(place, trial, gateways, size)
     for finding in trial.findings:
         print(f"found: {finding}")
     print(f"kubernetes-trial: {line}")

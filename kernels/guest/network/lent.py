@@ -114,7 +114,9 @@ class _Way:
             while not self.waiting:
                 self._some.clear()
                 await self._some.wait()
-            lent = self.waiting.popleft()
+            lent = (
+                self.waiting.pop()
+            )  # the newest: a gateway that others have taken over from may still keep older ones
             taken = False
             try:
                 taken = await lent.ask()

@@ -13,6 +13,7 @@ from tornado.web import stream_request_body
 from ..refusal import Refusal
 from ..workspace.batch import Batch
 from ..workspace.files import MAX_DEPTH, Upload, Version, Workspace, format_version, version_of
+from ..workspace.gathering import gather
 from .handler import Handler
 
 CHUNK_BYTES = 512 * 1024
@@ -67,6 +68,17 @@ class RemovalHandler(Handler):
         if not all(isinstance(path, str) for path in paths):
             raise Refusal(400, "invalid_request", "paths is a list of strings")
         self.answer(await self.control.as_user(self.control.files.remove_all, paths))
+
+
+class GatheringHandler(Handler):
+    """POST /v1/files/contents {paths}: what is in many small files, by paths from the sandbox's root."""
+
+    async def post(self) -> None:
+        paths = self.field("paths", list)
+        if not all(isinstance(path, str) for path in paths):
+            raise Refusal(400, "invalid_request", "paths is a list of strings")
+        self.set_header("Content-Type", "application/octet-stream")
+        self.finish(await self.control.as_user(gather, self.control.every_file, paths))
 
 
 class PlacesHandler(Handler):

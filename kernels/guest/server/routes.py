@@ -7,7 +7,15 @@ from tornado.web import Application
 from ..refusal import Refusal
 from .command_routes import CommandsHandler, KeptCommandHandler, TaskHandler
 from .control import Control
-from .file_routes import BatchHandler, ContentHandler, FilesHandler, PlacesHandler, RemovalHandler, StatHandler
+from .file_routes import (
+    BatchHandler,
+    ContentHandler,
+    FilesHandler,
+    GatheringHandler,
+    PlacesHandler,
+    RemovalHandler,
+    StatHandler,
+)
 from .handler import Handler, UnknownHandler
 from .kernel_routes import (
     DeclaredHandler,
@@ -60,6 +68,7 @@ def make_application(control: Control) -> Application:
             (r"/v1/files/stat", StatHandler, shared),
             (r"/v1/files/content", ContentHandler, shared),
             (r"/v1/files/batch", BatchHandler, shared),
+            (r"/v1/files/contents", GatheringHandler, shared),
             (r"/v1/files/remove", RemovalHandler, shared),
             (r"/v1/files/(directory|move)", PlacesHandler, shared),
             (r"/v1/files/watch", WatchHandler, shared),

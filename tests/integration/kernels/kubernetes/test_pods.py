@@ -9,8 +9,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,46 +20,13 @@ from tests.conftest import UNHURRIED
 from tests.doubles.loopback_site import ADDRESS, loopback_site
 from tests.doubles.package_index import package_index
 from tests.doubles.s3_servers import ACCESS_KEY, BUCKET, s3_server
-from tests.kubernetes_cluster import Cluster, running_cluster
+from tests.integration.kernels.kubernetes.conftest import serving
+from tests.kubernetes_cluster import Cluster
 from tests.reachable_python import make_reachable_python
 from tests.running_service import RunningService
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]
 GUARD_SECONDS = 180
-
-
-@pytest.fixture(scope="module")
-def cluster(environments_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with running_cluster(environments_dir, tmp_path_factory.mktemp("kubernetes"), nodes=2) as cluster:
-        yield cluster
-
-
-@contextmanager
-def serving(
-    cluster: Cluster,
-    environments_dir: Path,
-    environments: str = "",
-    keys: Mapping[str, str] | None = None,
-    **more: object,
-) -> Iterator[RunningService]:
-    """A service on pods, with directories of its own."""
-    directory = Path(tempfile.mkdtemp(prefix="scdata", dir="/tmp"))
-    directory.joinpath("environments.toml").write_text(environments)
-    settings = {
-        "environments_dir": environments_dir,
-        "runtime": "kubernetes",
-        "kubernetes_config": cluster.config,
-        "interrupt_grace_seconds": 1,
-        **UNHURRIED,
-        **more,
-    }
-    service = RunningService(directory, settings, keys)
-    try:
-        service.start()
-        yield service
-    finally:
-        service.stop()
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")

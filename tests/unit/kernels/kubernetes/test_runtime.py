@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kernels.environment import Environment
-from kernels.errors import RuntimeUnusable, SandboxFailed
+from kernels.errors import NotListening, RuntimeUnusable, SandboxFailed
 from kernels.kubernetes import manifests
 from kernels.kubernetes.pod_status import explain, runs
 from kernels.kubernetes.runtime import KubernetesRuntime
@@ -130,6 +131,54 @@ def test_a_start_that_meets_a_pod_of_an_earlier_life_leaves_it(tmp_path: Path) -
             await runtime.create(SPEC)
         await runtime.destroy(SPEC.sandbox_id)
         assert (cluster.secrets, cluster.pods) == ({}, {})
+
+    asyncio.run(run())
+
+
+def test_a_pod_goes_from_a_gateway_that_is_gone_to_another_and_the_first_leaves_it_alone(tmp_path: Path) -> None:
+    async def run() -> None:
+        first, cluster = script(tmp_path / "first")
+        second, _ = script(tmp_path / "second")
+        second.cluster = cluster  # type: ignore[assignment]
+        await first.create(SPEC)
+        await first.mark_workspace_ready(SPEC.sandbox_id)
+        assert await second.running(SPEC.sandbox_id)
+        assert await second.list() == ()
+        await second.reopen(SPEC.sandbox_id)
+        (info,) = await second.list()
+        assert (info.sandbox_id, info.workspace_ready) == (SPEC.sandbox_id, True)
+        assert Path(info.workspace_directory).is_dir()
+        assert await first.list() == ()
+        assert not (tmp_path / "first/pods" / SPEC.sandbox_id).exists()
+        await first.kill(SPEC.sandbox_id)
+        await first.destroy(SPEC.sandbox_id)
+        assert (list(cluster.secrets), list(cluster.pods)) == ([NAME], [NAME])
+        await second.destroy(SPEC.sandbox_id)
+        assert (cluster.secrets, cluster.pods) == ({}, {})
+
+    asyncio.run(run())
+
+
+def test_of_a_pod_whose_node_is_silent_its_guest_says_whether_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        runtime, cluster = script(tmp_path)
+        await runtime.create(SPEC)
+        assert await runtime.running(SPEC.sandbox_id)
+        cluster.pods[NAME]["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+        answers = [NotListening("nobody"), None]
+
+        async def dial(sandbox_id: str, name: str) -> socket.socket:
+            assert (sandbox_id, name) == (SPEC.sandbox_id, "guest")
+            if (error := answers.pop(0)) is not None:
+                raise error
+            return socket.socket()
+
+        monkeypatch.setattr(runtime, "dial", dial)
+        assert [await runtime.running(SPEC.sandbox_id) for _ in range(2)] == [False, True]
+        cluster.pods[NAME]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        assert not await runtime.running(SPEC.sandbox_id)
 
     asyncio.run(run())
 

@@ -13,7 +13,17 @@ import pytest
 from kernels.errors import GuestRefused, SandboxFailed
 from kernels.guest_client.answers import FileStat
 from kernels.guest_client.client import GuestClient
-from kernels.sandboxed.workspace_copy import MOST_NAMES, WorkspaceCopy, _find_gone, _remove, check
+from kernels.sandboxed.workspace_copy import (
+    MOST_NAMES,
+    MOST_TOGETHER,
+    SMALL_BYTES,
+    TOGETHER_BYTES,
+    WorkspaceCopy,
+    _find_gone,
+    _remove,
+    check,
+    share_out,
+)
 
 GUARD_SECONDS = 120
 
@@ -75,6 +85,9 @@ class ScriptedGuest:
         """By name, whether it says that it could look into it."""
         self.closed: set[str] = set()
         self.read: list[str] = []
+        self.alone = False
+        """Whether it gives one file after another, as an earlier release does."""
+        self.asked = 0
 
     async def list_tree(self, path: str, **_how: object) -> list[FileStat]:
         listed = [
@@ -85,6 +98,18 @@ class ScriptedGuest:
             FileStat(f"{path}/{name}", "file", len(content), 1.5, version=content.hex(), mode=0o755)
             for name, content in self.files.items()
         ]
+
+    async def read_files(self, paths: list[str]) -> list[bytes | GuestRefused]:
+        if self.alone:
+            raise GuestRefused(404, "not_found", "no such route")
+        self.asked += 1
+        found: list[bytes | GuestRefused] = []
+        for path in paths:
+            name = path.partition("/")[2]
+            self.read.append(path)
+            refused = GuestRefused(403, "permission_denied", "Permission denied")
+            found.append(refused if name in self.closed else self.files[name])
+        return found
 
     async def open_file(self, path: str, **_how: object) -> tuple[FileStat, AsyncGenerator[bytes]]:
         self.read.append(path)
@@ -102,6 +127,31 @@ def make(guest: ScriptedGuest, tmp_path: Path) -> tuple[WorkspaceCopy, Path]:
     top = tmp_path / "of-the-sandbox" / "workspace"
     top.mkdir(parents=True)
     return WorkspaceCopy(cast("GuestClient", guest), str(top), 100), top
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_many_small_files_come_together_or_from_an_earlier_guest_one_by_one(alone: bool, tmp_path: Path) -> None:
+    async def run() -> None:
+        files = {f"{number:03}": b"" for number in range(MOST_TOGETHER * 2 + 1)} | {"last": b"x"}
+        guest = ScriptedGuest(files)
+        guest.alone, guest.closed = alone, {"001"}
+        copy, top = make(guest, tmp_path)
+        copy.go_on()
+        await copy.pull()
+        assert {each.name: each.read_bytes() for each in top.iterdir()} == {
+            name: content for name, content in files.items() if name != "001"
+        }
+        assert list(copy.unknown) == [b"001"]
+        assert guest.asked == (0 if alone else 3)
+
+    asyncio.run(run())
+
+
+def test_groups_hold_no_more_than_an_answer(tmp_path: Path) -> None:
+    files = {f"{number}": entry(f"workspace/{number}", size=SMALL_BYTES) for number in range(100)}
+    groups = list(share_out(files))
+    assert [name for group in groups for name in group] == list(files)
+    assert {sum(each.size for each in group.values()) for group in groups[:-1]} == {TOGETHER_BYTES}
 
 
 def test_what_changed_is_fetched_and_what_did_not_is_not(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kernels.errors import GuestRefused
+from kernels.guest.workspace.gathering import MAX_GATHERED_BYTES
 from tests.integration.kernels.guest.conftest import Guests, RunningGuest, Test, until
 
 Runner = Callable[[Test], None]
@@ -206,6 +207,28 @@ def test_many_files_in_one_call(with_guests: Runner) -> None:
         assert not any(path.is_file() for path in guest.workspace.glob("d*/*"))
         longest = "\udcff" * 4_096
         assert {error.code for _, error in await guest.client.remove_files([longest] * 200)} == {"invalid_path"}
+
+    with_guests(test)
+
+
+def test_many_small_files_come_in_one_answer(with_guests: Runner) -> None:
+    async def test(guests: Guests) -> None:
+        guest = await guests.start()
+        top = str(guest.workspace).lstrip("/")
+        files: list[tuple[str, bytes | str]] = [(f"d{each % 7}/{each}", str(each) * (each % 3)) for each in range(300)]
+        files += [("ü\udcff", b"\0\xff"), ("large", b"x" * MAX_GATHERED_BYTES), ("after", b"fits"), ("empty", b"")]
+        assert await guest.client.write_files(files) == []
+        (guest.workspace / "link").symlink_to("after")
+        asked = [*(path for path, _ in files), "link", "d0", "none", "d0/../after"]
+        found = await guest.client.read_files([f"{top}/{path}" for path in asked])
+        said = {
+            path: each.code if isinstance(each, GuestRefused) else each for path, each in zip(asked, found, strict=True)
+        }
+        for path, content in files:
+            if path != "large":
+                assert said[path] == (content if isinstance(content, bytes) else content.encode()), path
+        assert said["large"] == "too_large"
+        assert [said[path] for path in asked[-4:]] == ["is_a_link", "is_a_directory", "not_found", "invalid_path"]
 
     with_guests(test)
 

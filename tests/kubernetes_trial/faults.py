@@ -1,0 +1,178 @@
+"""What happens to a cluster, one thing at a time; each says what came of it. Nodes are n1 to n3."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+from sandcell import Client
+from tests.kubernetes_cluster import NAMESPACE
+from tests.kubernetes_trial.trial import GUARD_SECONDS, Trial
+from tests.running_service import RunningService
+
+AWAY_SECONDS = 30.0
+CUT_SECONDS = 15.0
+
+
+def drain(trial: Trial) -> str:
+    """A node is emptied as for maintenance: its pods are evicted, through the API that a drain uses."""
+    hit, others = _split(trial, "n2")
+    trial.cluster.kubectl("drain", "n2", "--force", "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=90s")
+    trial.require_unharmed(others)
+    trial.require_restored(hit)
+    if "n2" in trial.places().values():
+        trial.findings.append("a pod was made on a node that is drained")
+    trial.cluster.kubectl("uncordon", "n2")
+    return f"n2 drained: {len(hit)} sessions restored elsewhere"
+
+
+def fill_disk(trial: Trial) -> str:
+    """A session takes more disk than its limit: the node evicts its pod."""
+    session = trial.sessions[0]
+    code = (
+        "import os, time\nfor n in range(2):\n    with open(f'big{n}', 'wb') as file:\n"
+        "        for _ in range(300): file.write(bytes(1 << 20))\ntime.sleep(120)"
+    )
+    result = trial.client.run(session, code)
+    if result.status != "died":
+        trial.findings.append(f"a pod above its disk limit was not evicted: {result!r}"[:1000])
+    said = "" if result.death is None else result.death.detail
+    trial.require_restored([session])
+    return f"a pod evicted for its disk: {said[:120]}"
+
+
+def lose_node(trial: Trial) -> str:
+    """A power cut, and the node back after it."""
+    hit, others = _split(trial, "n3")
+    began = time.monotonic()
+    trial.cluster.kill_node(3)
+    trial.require_unharmed(others)
+    trial.require_restored(hit)
+    elsewhere = time.monotonic() - began
+    trial.cluster.start_node(3)
+    trial.require(lambda: _is_ready(trial, "n3"), "a node that was started again is not ready")
+    for each in ("n1", "n2"):
+        trial.cluster.kubectl("cordon", each)
+    session = trial.start()
+    trial.sessions.append(session)
+    if trial.places().get(session) != "n3":
+        trial.findings.append(f"the node that is back does not have the new session: {trial.places().get(session)}")
+    trial.work(session)
+    for each in ("n1", "n2"):
+        trial.cluster.kubectl("uncordon", each)
+    return f"n3 lost: {len(hit)} sessions went on within {elsewhere:.0f} s; it came back and took another"
+
+
+def cut_gateway(trial: Trial) -> str:
+    """The service does not reach a node's pods, of which the cluster says that they run."""
+    hit, others = _split(trial, "n1")
+    _route("replace", "blackhole", "10.56.1.0/24", trial=trial)
+    answers: list[tuple[int, int]] = []
+    asking = threading.Thread(target=lambda: answers.append(trial.require_going_on(hit)))
+    try:
+        asking.start()  # into the cut
+        trial.require_unharmed(others)
+        time.sleep(CUT_SECONDS)
+    finally:
+        _route("replace", "10.56.1.0/24", "via", "10.55.0.11", trial=trial)
+    asking.join(GUARD_SECONDS)
+    kept, restored = answers[0] if answers else (0, 0)
+    if kept + restored != len(hit):
+        trial.findings.append(f"of {len(hit)} sessions that were cut off {kept + restored} went on")
+    return f"n1 cut off for {CUT_SECONDS:.0f} s: {kept} sessions went on as they were, {restored} from the store"
+
+
+def stop_api_server(trial: Trial) -> str:
+    """It answers nobody for a while: what runs goes on, what asks for a pod hears why."""
+    pid = int((trial.cluster.place / "run/pid/apiserver").read_text())
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        trial.require_unharmed(trial.sessions)
+        used = time.monotonic() - began
+        before = trial.findings[:]
+        refused = threading.Thread(target=_require_no_start, args=(trial,))
+        refused.start()
+        while time.monotonic() < began + AWAY_SECONDS:
+            trial.require_unharmed(trial.sessions[:2])
+            time.sleep(1)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    refused.join(GUARD_SECONDS)
+    trial.require_unharmed(trial.sessions)
+    came_back = trial.start()
+    trial.client.stop_session(came_back)
+    noticed = "" if trial.findings == before else ", and some noticed"
+    return f"API server away for {AWAY_SECONDS:.0f} s: all sessions answered within {used:.1f} s{noticed}"
+
+
+def _require_no_start(trial: Trial) -> None:
+    try:
+        session = trial.client.start_session()
+    except Exception as error:
+        if "API server" not in str(error) and "launcher did not" not in str(error):
+            trial.findings.append(f"a start without the API server said {error!r}")
+    else:
+        trial.client.stop_session(session.id)  # the server was back before the start was given up
+
+
+def exhaust_quota(trial: Trial) -> str:
+    """No pod may be made any more."""
+    pods = len(json.loads(trial.cluster.kubectl("-n", NAMESPACE, "get", "pods", "-o", "json"))["items"])
+    trial.cluster.kubectl("-n", NAMESPACE, "create", "quota", "few", f"--hard=pods={pods}")
+    trial.require(lambda: _quota_counts(trial), "the cluster does not count a quota")
+    trial.require_refused("exceeded quota")
+    trial.cluster.kubectl("-n", NAMESPACE, "delete", "quota", "few")
+    trial.client.stop_session(trial.start())
+    return "quota exhausted: refused with the cluster's words"
+
+
+def lose_gateway(trial: Trial, gateway: RunningService) -> str:
+    """It is killed with its launcher; its pods run on, and the other one has them."""
+    began = time.monotonic()
+    gateway.kill()
+    trial.clients, lost = trial.clients[1:], trial.clients[0]
+    kept, restored = trial.require_going_on(trial.sessions)
+    seconds = time.monotonic() - began
+    if restored or kept != len(trial.sessions):
+        trial.findings.append(f"of {len(trial.sessions)} sessions {kept} had their globals, {restored} had not")
+    gateway.start()
+    trial.clients.append(lost)
+    trial.require_unharmed(trial.sessions)
+    return f"a gateway lost: {kept} sessions answered at the other one, with their globals, within {seconds:.0f} s"
+
+
+def miss_image(trial: Trial, client: Client) -> str:
+    """Nodes do not get the image."""
+    trial.require_refused("ErrImagePull", client)
+    return "image that no node gets: refused with the cluster's words"
+
+
+def _quota_counts(trial: Trial) -> bool:
+    found = json.loads(trial.cluster.kubectl("-n", NAMESPACE, "get", "quota", "few", "-o", "json"))
+    return bool(found.get("status", {}).get("used"))
+
+
+def _split(trial: Trial, node: str) -> tuple[list[str], list[str]]:
+    """Sessions on this node, and the others."""
+    places = trial.places()
+    hit = [each for each in trial.sessions if places.get(each) == node]
+    if not hit:
+        trial.findings.append(f"no session was on {node}: {places}")
+    return hit, [each for each in trial.sessions if each not in hit]
+
+
+def _is_ready(trial: Trial, node: str) -> bool:
+    conditions = json.loads(trial.cluster.kubectl("get", "node", node, "-o", "json"))
+    ready = [each["status"] for each in conditions["status"]["conditions"] if each["type"] == "Ready"]
+    return ready == ["True"] and not conditions["spec"].get("taints")
+
+
+def _route(*words: str, trial: Trial) -> None:
+    network = Path(trial.cluster.network)
+    subprocess.run(["nsenter", f"--net={network}", "ip", "route", *words], check=True, timeout=60)
