@@ -27,9 +27,15 @@ export interface Execution {
   death: { cause: string; detail: string } | null; why: string | null;
   truncated: { stdout: number; stderr: number; outputs: number };
   memory: { detail: string } | null;
+  author: string; face: string; provenance: Provenance | null;
   /** Its outputs are not in this page's memory; they are asked for again when they come into sight. */
   dropped?: boolean;
 }
+/** What an execution used and changed; what its files were is known a moment after its end. */
+export interface Provenance {
+  cpu_seconds?: number; memory_peak_bytes?: number; files?: ChangedFile[]; files_omitted?: number; files_unknown?: string;
+}
+export interface ChangedFile { path: string; change: "added" | "changed" | "removed"; size: number | null; sha256: string | null }
 export interface Page<T> { items: T[]; next_cursor: string | null }
 export interface Who {
   principal: string; administrator: boolean; scope: "read" | "run" | "admin"; expires_at: string | null;
@@ -70,6 +76,11 @@ async function send(method: string, path: string, body?: unknown, more: RequestI
 export async function ask<T>(method: string, path: string, body?: unknown, signal?: AbortSignal, headers?: Record<string, string>): Promise<T> {
   const answer = await send(method, path, body, { signal, headers });
   return (answer.status === 204 ? undefined : await answer.json()) as T;
+}
+
+/** An answer that is text. */
+export async function readText(path: string, signal?: AbortSignal): Promise<string> {
+  return (await send("GET", path, undefined, { signal })).text();
 }
 
 /** A file of the service's to this computer, under a name. A link would be asked for without the header. */

@@ -2,9 +2,9 @@
 
 import { memo } from "preact/compat";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { Execution } from "./api";
+import type { ChangedFile, Execution, Provenance } from "./api";
 import { Outputs } from "./outputs";
-import { duration, useNow, When } from "./time";
+import { duration, size, useNow, When } from "./time";
 
 const GUESSED_HEIGHT = 90;
 const BEYOND_WINDOW = 1200;
@@ -13,9 +13,9 @@ const ENDS: Record<string, string> = {
   timeout: "Stopped: it ran into its time limit.", interrupted: "Interrupted.", rejected: "Not run.",
 };
 
-interface CellsProps { executions: Execution[]; want: (ids: string[]) => void; target: { id: string } | null }
+interface CellsProps { executions: Execution[]; want: (ids: string[]) => void; target: { id: string } | null; onFile: (file: ChangedFile) => void }
 
-export function Cells({ executions, want, target }: CellsProps) {
+export function Cells({ executions, want, target, onFile }: CellsProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const heights = useRef(new Map<string, number>());
   const atEnd = useRef(true);
@@ -78,7 +78,7 @@ export function Cells({ executions, want, target }: CellsProps) {
       <div style={{ height: `${offsets[first]}px` }} />
       {executions.slice(first, last).map((each, at) => (
         <Cell key={each.id} execution={each} before={executions[first + at - 1]} number={first + at + 1}
-          count={executions.length} observer={observer} height={each.dropped ? heights.current.get(each.id) : undefined} />
+          count={executions.length} observer={observer} onFile={onFile} height={each.dropped ? heights.current.get(each.id) : undefined} />
       ))}
       <div style={{ height: `${offsets[executions.length]! - offsets[last]!}px` }} />
     </div>
@@ -100,9 +100,9 @@ function search(offsets: Float64Array, wanted: number): number {
   return low;
 }
 
-interface CellProps { execution: Execution; before?: Execution; number: number; count: number; observer: ResizeObserver; height?: number }
+interface CellProps { execution: Execution; before?: Execution; number: number; count: number; observer: ResizeObserver; onFile: (file: ChangedFile) => void; height?: number }
 
-const Cell = memo(function Cell({ execution, before, number, count, observer, height }: CellProps) {
+const Cell = memo(function Cell({ execution, before, number, count, observer, onFile, height }: CellProps) {
   const element = useRef<HTMLElement>(null);
   useLayoutEffect(() => {
     const own = element.current!;
@@ -120,13 +120,14 @@ const Cell = memo(function Cell({ execution, before, number, count, observer, he
       <div class="head">
         <span class="count" title={execution.id}>{execution.execution_count === null ? "[ ]" : `[${execution.execution_count}]`}</span>
         <Code code={execution.code} language={execution.language} />
-        <span class="took"><Took execution={execution} /></span>
+        <span class="took"><Took execution={execution} /><By execution={execution} /></span>
       </div>
       <div class="outputs">
         {execution.dropped ? <p class="hint">Its output comes.</p> : <Outputs outputs={execution.outputs} />}
         {execution.late.length > 0 && <><p class="hint">Came after the end:</p><Outputs outputs={execution.late} /></>}
         {running && <p class="hint" role="status">Running</p>}
         {sentence && <p class={execution.status === "queued" ? "hint" : "sentence"}>{sentence}</p>}
+        {execution.provenance?.files && <Changes provenance={execution.provenance} onFile={onFile} />}
         {execution.memory && <p class="sentence">{execution.memory.detail}</p>}
         {execution.truncated.stdout + execution.truncated.stderr + execution.truncated.outputs > 0 && (
           <p class="hint">A part of this output was left out, since it is long; the notebook says where the whole is.</p>
@@ -136,6 +137,38 @@ const Cell = memo(function Cell({ execution, before, number, count, observer, he
   );
 }, (a, b) => a.execution === b.execution && a.before?.generation === b.before?.generation && a.number === b.number && a.count === b.count);
 
+const FACES: Record<string, string> = { rest: "REST", jupyter: "Jupyter", agentcore: "AgentCore", agent_engine: "Agent Engine", e2b: "E2B", mcp: "MCP", librechat: "LibreChat", replay: "replay" };
+
+/** Who ran it, and through which interface. */
+function By({ execution: { author, face } }: { execution: Execution }) {
+  const through = FACES[face] ?? face;
+  return author ? <span class="by" title={`Run by ${author}${through && `, through ${through}`}`}>{author}{through && ` · ${through}`}</span> : null;
+}
+
+const SIGNS = { added: "+", changed: "±", removed: "−" };
+const MOST_FILES = 6;
+
+/** The files of the workspace that are others since it ran. */
+function Changes({ provenance: { files = [], files_omitted: omitted = 0 }, onFile }: { provenance: Provenance; onFile: (file: ChangedFile) => void }) {
+  const [all, setAll] = useState(false);
+  if (files.length === 0) return null;
+  const shown = all ? files : files.slice(0, MOST_FILES);
+  const more = files.length - shown.length;
+  return (
+    <p class="changes" aria-label="Files that it changed">
+      {shown.map((each) => (
+        <span key={each.path} class={each.change} title={`${each.change}${each.sha256 ? `, SHA-256 ${each.sha256}` : ""}`}>
+          {SIGNS[each.change]} {each.change === "removed" ? <del>{each.path}</del>
+            : <button type="button" class="quiet" onClick={() => onFile(each)}>{each.path}</button>}
+          {each.change !== "removed" && each.size !== null && <span class="hint"> {size(each.size)}</span>}
+        </span>
+      ))}
+      {more > 0 && <button type="button" class="quiet" onClick={() => setAll(true)}>{more} more</button>}
+      {omitted > 0 && <span class="hint">and {omitted.toLocaleString()} that are not named</span>}
+    </p>
+  );
+}
+
 function Code({ code, language }: { code: string; language: string }) {
   return <pre class="code" tabIndex={0} aria-label={`Code, ${language}`}>{language !== "python" && <span class="language">{language}</span>}{code}</pre>;
 }
@@ -143,9 +176,16 @@ function Code({ code, language }: { code: string; language: string }) {
 function Took({ execution }: { execution: Execution }) {
   const { queued_at: queued, started_at: started, ended_at: ended } = execution;
   if (started && ended) {
-    return <time dateTime={started} title={new Date(started).toLocaleString()}>{duration(Date.parse(ended) - Date.parse(started))}</time>;
+    return <time dateTime={started} title={describeUse(execution)}>{duration(Date.parse(ended) - Date.parse(started))}</time>;
   }
   return ended ? <time dateTime={queued}>not run</time> : <Running since={started ?? queued} />;
+}
+
+/** When it ran, and what it used. */
+function describeUse({ started_at: started, provenance }: Execution): string {
+  const used = [provenance?.cpu_seconds !== undefined && `${duration(provenance.cpu_seconds * 1000)} of processor time`,
+    provenance?.memory_peak_bytes && `${size(provenance.memory_peak_bytes)} of memory at most`].filter(Boolean);
+  return [new Date(started!).toLocaleString(), ...used].join(", ");
 }
 
 function Running({ since }: { since: string }) {

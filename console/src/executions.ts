@@ -9,6 +9,9 @@ const FRAME_MILLISECONDS = 60;
 const FINAL = [401, 403, 404];
 /** Characters of outputs that this page keeps: of cells that were out of sight for longest they go, and come back. */
 const KEPT_CHARACTERS = 32_000_000;
+/** What an execution did to files is found out after its end. */
+const FILES_MILLISECONDS = 2000;
+const RECENT_MILLISECONDS = 20_000;
 
 export interface Followed {
   executions: Execution[];
@@ -30,8 +33,9 @@ function weighOutput({ text, data, traceback }: Output): number {
   return length(text) + length(traceback) + Object.values(data ?? {}).reduce<number>((sum, each) => sum + length(each), 0);
 }
 
-/** As many cells come at once with their outputs; of a longer session those of the others when they are in sight. */
-const FIRST_PAGE = 100;
+/** So many of the last cells come at once with their outputs, those before them when they are in sight. */
+const FIRST_PAGE = 20;
+const WHOLE_PAGES = 100;
 const LATER_PAGES = 1000;
 /** Who scrolls past cells asks for nothing of them. */
 const LOOK_MILLISECONDS = 80;
@@ -52,6 +56,8 @@ export function useExecutions(id: string, whole = false): Followed {
     const streams = new Map<string, AbortController>();
     /** How much is kept of each, those that were wanted last at the end. */
     const weights = new Map<string, number>();
+    /** Those whose files are soon asked for. */
+    const looked = new Set<string>();
     const coming = new Set<string>();
     let inSight = new Set<string>();
     let kept = 0;
@@ -117,6 +123,12 @@ export function useExecutions(id: string, whole = false): Followed {
       const lean = { ...execution, stdout: "", stderr: "" };
       known.set(execution.id, streamed && !execution.ended_at && before ? { ...lean, outputs: before.outputs } : lean);
       if (execution.ended_at) keep(execution.id, weigh(execution));
+      const { files, files_unknown: unknown } = execution.provenance ?? {};
+      const recent = execution.ended_at !== null && Math.abs(Date.now() - Date.parse(execution.ended_at)) < RECENT_MILLISECONDS;
+      if (recent && execution.started_at && !files && !unknown && !looked.has(execution.id)) {
+        looked.add(execution.id);
+        setTimeout(() => { looked.delete(execution.id); void fetchOne(execution.id); }, FILES_MILLISECONDS);
+      }
       if (execution.ended_at) streams.get(execution.id)?.abort();
       else if (execution.status === "running" && !streamed) void followOne(execution.id);
       show();
@@ -182,9 +194,10 @@ export function useExecutions(id: string, whole = false): Followed {
 
     async function listAll(): Promise<void> {
       const path = `/v1/sessions/${id}/executions`;
-      const first: Page<Execution> = await ask("GET", `${path}?limit=${FIRST_PAGE}`, undefined, stop.signal);
+      const newest = `${path}?newest_first=true&limit=`;
+      const first: Page<Execution> = await ask("GET", newest + (whole ? WHOLE_PAGES : FIRST_PAGE), undefined, stop.signal);
       first.items.forEach(take);
-      const rest = whole ? `${path}?limit=${FIRST_PAGE}` : `${path}?limit=${LATER_PAGES}&outcomes=false`;
+      const rest = newest + (whole ? WHOLE_PAGES : `${LATER_PAGES}&outcomes=false`);
       for await (const page of pages<Execution>(rest, stop.signal, first.next_cursor)) page.forEach(whole ? take : takeLean);
       show({ loaded: true, problem: "" });
     }

@@ -3,7 +3,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { later } from "./answers";
-import { ask, download, upload, type Page, type Session } from "./api";
+import { ask, download, upload, type ChangedFile, type Page, type Session } from "./api";
 import type { PreviewProps } from "./preview";
 import { size, useNow, When } from "./time";
 
@@ -17,7 +17,10 @@ export function nameOf(path: string): string {
 
 interface Upload { name: string; sent: number; size: number }
 
-export function Files({ session, ended, may }: { session: Session; ended: number; may: boolean }) {
+interface FilesProps { session: Session; ended: number; may: boolean; opened: ChangedFile | null }
+
+/** `opened` is a file that somebody has chosen elsewhere on the page. */
+export function Files({ session, ended, may, opened }: FilesProps) {
   const [directory, setDirectory] = useState("");
   const [page, setPage] = useState<Page<Entry> | null>(null);
   const [problem, setProblem] = useState("");
@@ -44,6 +47,14 @@ export function Files({ session, ended, may }: { session: Session; ended: number
     return () => stop.abort();
   }, [base, directory, ended]);
 
+  useEffect(() => {
+    if (!opened) return;
+    setDirectory(opened.path.split("/").slice(0, -1).join("/"));
+    setShown({ path: opened.path, kind: "file", size: opened.size ?? 1, modified_at: "" });
+  }, [opened]);
+
+  const archive = () => work("Downloading all files", () => download(
+    `/v1/workspaces/${session.workspace_id}/archive`, `${session.name}.zip`));
   const address = (path: string) => `${base}/${path.split("/").map(encodeURIComponent).join("/")}`;
 
   async function work(what: string, act: () => Promise<void>): Promise<void> {
@@ -75,6 +86,7 @@ export function Files({ session, ended, may }: { session: Session; ended: number
           <div class="bar">
             <h2>{directory || "Files"}</h2>
             <span class="grow" />
+            <button type="button" onClick={archive} title="All files that are in the store, as a zip archive">Archive</button>
             {may && <button type="button" onClick={() => chooser.current?.click()}>Upload</button>}
             <input ref={chooser} type="file" multiple hidden aria-label="Files to upload"
               onChange={(event) => { void put(event.currentTarget.files).finally(() => { if (chooser.current) chooser.current.value = ""; }); }} />

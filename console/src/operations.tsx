@@ -1,7 +1,7 @@
 // What an operator looks after: usage and quotas, credentials, the audit log, pools, and what waits for the store.
 
 import { useEffect, useState } from "preact/hooks";
-import { all, Copied, Dialog, Problem, useAct, useAnswer } from "./answers";
+import { all, Copied, Dialog, later, Problem, useAct, useAnswer } from "./answers";
 import { ask, type Session, type Who } from "./api";
 import { Audit } from "./audit";
 import type { Environment } from "./environments";
@@ -17,9 +17,11 @@ interface Token {
   expires_at: string | null; last_used_at: string | null; token?: string;
 }
 
+const Metrics = later(async () => (await import("./metrics")).Metrics);
+
 const PARTS: Record<string, { title: string; operators?: boolean }> = {
   usage: { title: "Usage" }, principals: { title: "Principals", operators: true }, tokens: { title: "Tokens", operators: true },
-  audit: { title: "Audit log" }, pools: { title: "Pools", operators: true }, store: { title: "Store" },
+  audit: { title: "Audit log" }, metrics: { title: "Metrics", operators: true }, pools: { title: "Pools", operators: true }, store: { title: "Store" },
 };
 const LIFETIMES: [string, number][] = [["Until it is revoked", 0], ["1 hour", 3600], ["1 day", 86_400], ["30 days", 2_592_000], ["1 year", 31_536_000]];
 
@@ -37,7 +39,7 @@ export function Operations({ part, who }: { part: string; who: Who }) {
         </nav>
       </div>
       {part === "principals" && operator ? <Principals /> : part === "tokens" && operator ? <Tokens who={who} />
-        : part === "audit" ? <Audit everybody={operator} /> : part === "pools" && operator ? <Pools />
+        : part === "audit" ? <Audit everybody={operator} /> : part === "metrics" && operator ? <Metrics /> : part === "pools" && operator ? <Pools />
           : part === "store" ? <Store everybody={operator} who={who} /> : <UsageTable />}
     </section>
   );

@@ -4,11 +4,16 @@ import { memo } from "preact/compat";
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { parseAnsi } from "./ansi";
 import type { Output, Text } from "./api";
+import type { Given } from "./frames/talk";
 
 const LINES_SHOWN = 400;
 const MOST_CHARACTERS = 100_000;
 const MOST_FRAME_HEIGHT = 1200;
+const MOST_FIGURE_CHARACTERS = 8_000_000;
 const PICTURES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+/** `application/vnd.vegalite.v5+json`, and as Altair 6 has it, `application/vnd.vegalite.v6.json`. */
+const VEGA = /^application\/vnd\.vega(lite)?\.v[\d.]+[+.]json$/;
+const TITLES = { output: "Output", prose: "Text with formulas", plotly: "Figure", vega: "Chart" };
 
 export function join(text: Text | undefined): string {
   return Array.isArray(text) ? text.join("") : text ?? "";
@@ -68,10 +73,18 @@ function cut(text: string, whole: boolean): [string, number] {
 }
 
 function Rich({ data }: { data: Record<string, unknown> }) {
-  const text = (type: string) => (type in data ? join(data[type] as Text) : undefined);
-  const alternative = text("text/plain") ?? "A picture that the code has shown";
+  const text = (type: string) => (isText(data[type]) ? join(data[type]) : undefined);
+  const plain = text("text/plain");
+  const alternative = plain ?? "A picture that the code has shown";
+  const figure = useMemo(() => findFigure(data), [data]);
+  if (figure) return <Figure {...figure} plain={plain} />;
+  if ("application/vnd.jupyter.widget-view+json" in data) return <Widget plain={plain} />;
   const html = text("text/html");
-  if (html !== undefined) return <Frame html={html} />;
+  if (html !== undefined) return <Html html={html} plain={plain} />;
+  for (const [type, latex] of [["text/markdown", false], ["text/latex", true]] as const) {
+    const prose = text(type);
+    if (prose !== undefined) return prose.length > MOST_CHARACTERS ? <Terminal text={prose} /> : <Frame kind="prose" given={{ text: prose, latex }} />;
+  }
   const svg = text("image/svg+xml");
   // As a picture: a browser runs no script of it and loads nothing that it names.
   if (svg !== undefined) return <img class="picture" alt={alternative} src={`data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`} />;
@@ -79,28 +92,95 @@ function Rich({ data }: { data: Record<string, unknown> }) {
     const found = text(type);
     if (found !== undefined) return <img class="picture" alt={alternative} src={`data:${type};base64,${found.replace(/\s/g, "")}`} />;
   }
-  const plain = text("text/markdown") ?? text("text/latex") ?? text("text/plain");
   if (plain !== undefined) return <Terminal text={plain} />;
   if ("application/json" in data) return <Terminal text={JSON.stringify(data["application/json"], null, 2)} />;
   return <p class="hint">An output that this page cannot show: {Object.keys(data).join(", ") || "nothing"}.</p>;
 }
 
-export function Frame({ html }: { html: string }) {
+function isText(value: unknown): value is Text {
+  return typeof value === "string" || (Array.isArray(value) && value.every((each) => typeof each === "string"));
+}
+
+interface Found { kind: "plotly" | "vega"; figure: unknown }
+
+/** A figure whose description is data: what draws it ships with the console, and no script of the output's runs. */
+function findFigure(data: Record<string, unknown>): Found | null {
+  for (const [type, value] of Object.entries(data)) {
+    const kind = type === "application/vnd.plotly.v1+json" ? "plotly" : VEGA.test(type) ? "vega" : null;
+    const figure = kind && isText(value) ? parse(join(value)) : value;
+    if (kind && figure !== null && typeof figure === "object") return { kind, figure };
+  }
+  const html = data["text/html"];
+  return isText(html) ? readAltair(join(html)) : null;
+}
+
+/** Altair's HTML hands its chart to a function, as data at the script's end. It is read as data, too. */
+function readAltair(html: string): Found | null {
+  if (!html.includes("vegaEmbed(") || html.length > MOST_FIGURE_CHARACTERS) return null;
+  const from = html.lastIndexOf("})({");
+  const to = html.lastIndexOf(");");
+  const given = from < 0 || to < from ? null : parse(`[${html.slice(from + 3, to)}]`);
+  return Array.isArray(given) && given[0] !== null && typeof given[0] === "object" ? { kind: "vega", figure: given[0] } : null;
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+function Figure({ kind, figure, plain }: Found & { plain?: string }) {
+  const large = useMemo(() => JSON.stringify(figure).length > MOST_FIGURE_CHARACTERS, [figure]);
+  if (!large) return <Frame kind={kind} given={{ figure }} />;
+  return <>{plain !== undefined && <Terminal text={plain} />}<p class="hint">This figure is too large for this page. It shows in JupyterLab, which <b>Attach</b> opens.</p></>;
+}
+
+/** A widget is a conversation with the kernel, which scripts of its author hold. Here is what it says of itself as text. */
+function Widget({ plain }: { plain?: string }) {
+  return <>{plain !== undefined && <Terminal text={plain} />}<p class="hint">A widget, as text. It moves in JupyterLab, which <b>Attach</b> opens.</p></>;
+}
+
+/** What its scripts would show is not there; where there is nothing besides, what it says of itself as text is. */
+function Html({ html, plain }: { html: string; plain?: string }) {
+  const scripted = /<script\b/i.test(html);
+  return (
+    <>
+      <Frame kind="output" given={{ html }} />
+      {scripted && plain !== undefined && !plain.startsWith("<IPython.core.display") && <Terminal text={plain} />}
+      {scripted && <p class="hint">This output has scripts, which do not run here. It is whole in JupyterLab, which <b>Attach</b> opens.</p>}
+    </>
+  );
+}
+
+/** What is as it was is not drawn again. */
+function isSame(one: Given, other: Given): boolean {
+  return one.html === other.html && one.text === other.text && one.latex === other.latex
+    && (one.figure === other.figure || JSON.stringify(one.figure) === JSON.stringify(other.figure));
+}
+
+/** A frame of an origin of its own, from which nothing gets out: it is given what it shows, and says how high that is. */
+export function Frame({ kind, given }: { kind: "output" | "prose" | "plotly" | "vega"; given: Given }) {
   const frame = useRef<HTMLIFrameElement>(null);
   const [height, setHeight] = useState(60);
   const ready = useRef(false);
+  const shown = useRef<Given | null>(null);
   // Before the browser paints, so that nothing the frame says is missed. Its origin is none: no name for the target.
   useLayoutEffect(() => {
-    const show = () => frame.current?.contentWindow?.postMessage({ html }, "*");
+    const show = () => {
+      if (shown.current === null || !isSame(shown.current, given)) frame.current?.contentWindow?.postMessage(given, "*");
+      shown.current = given;
+    };
     const hear = (event: MessageEvent) => {
       if (event.source === null || event.source !== frame.current?.contentWindow) return;
-      if (event.data?.ready === true) { ready.current = true; show(); }
+      if (event.data?.ready === true) { ready.current = true; shown.current = null; show(); }
       const wanted = Number(event.data?.height);
       if (wanted >= 0) setHeight(Math.min(Math.ceil(wanted), MOST_FRAME_HEIGHT));
     };
     addEventListener("message", hear);
     if (ready.current) show();
     return () => removeEventListener("message", hear);
-  }, [html]);
-  return <iframe ref={frame} class="frame" title="Output" sandbox="allow-scripts" src="/console/output.html" style={{ height: `${height}px` }} />;
+  }, [given]);
+  return <iframe ref={frame} class={`frame ${kind}`} title={TITLES[kind]} sandbox="allow-scripts" src={`/console/${kind}.html`} style={{ height: `${height}px` }} />;
 }

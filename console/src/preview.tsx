@@ -73,7 +73,7 @@ function Body({ kind, name, content, whole }: { kind: Kind; name: string; conten
   if (kind === "table") return <Table text={text} whole={whole} tabs={name.toLowerCase().endsWith(".tsv")} />;
   if (kind === "text") return <><Terminal text={text} />{!whole && <p class="hint">Only its first {size(content.length)} show.</p>}</>;
   if (!whole) return <TooLarge />;
-  return kind === "page" ? <Frame html={text} /> : <Notebook text={text} />;
+  return kind === "page" ? <Frame kind="output" given={{ html: text }} /> : <Notebook text={text} />;
 }
 
 function TooLarge() {
@@ -202,7 +202,7 @@ function Notebook({ text }: { text: string }) {
     <>
       {cells.slice(0, MOST_CELLS).map((cell, at) => (
         <article key={at} aria-label={`Cell ${at + 1}`}>
-          {cell.cell_type === "code" ? <pre class="code" tabIndex={0}>{textOf(cell.source)}</pre> : <Terminal text={textOf(cell.source)} />}
+          {cell.cell_type === "code" ? <pre class="code" tabIndex={0}>{textOf(cell.source)}</pre> : <Frame kind="prose" given={{ text: textOf(cell.source) }} />}
           <div class="outputs"><Outputs outputs={outputsOf(cell)} /></div>
         </article>
       ))}
@@ -229,7 +229,7 @@ function outputsOf(cell: NotebookCell): Output[] {
       return [{ output_type: "error", ename: textOf(each["ename"]), evalue: textOf(each["evalue"]), traceback: isText(each["traceback"]) ? [join(each["traceback"])] : [] }];
     }
     if (each["data"] === null || typeof each["data"] !== "object") return [];
-    const data = Object.fromEntries(Object.entries(each["data"] as Record<string, unknown>).filter(([type, value]) => isText(value) || type === "application/json"));
+    const data = Object.fromEntries(Object.entries(each["data"] as Record<string, unknown>).filter(([type, value]) => isText(value) || type.endsWith("json")));
     return [{ output_type: "display_data", data }];
   });
 }

@@ -1,15 +1,15 @@
 // One session: its cells as they run, a cell to run, and the kernel's verbs.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { later, Problem, useAct } from "./answers";
-import { ask, download, type Execution, type Failure, type Session, type Who } from "./api";
+import { ask, download, type ChangedFile, type Execution, type Failure, type Session, type Who } from "./api";
 import { Cells } from "./cells";
 import type { Editor } from "./editor";
 import { useExecutions } from "./executions";
 import { headersOf, LeaseBar, TakeOver } from "./lease";
 import { State } from "./sessions";
 import { size, useNow, When } from "./time";
-import { Timeline } from "./timeline";
+import { Timeline, type Used } from "./timeline";
 
 const Variables = later(async () => (await import("./variables")).Variables);
 const Files = later(async () => (await import("./files")).Files);
@@ -17,6 +17,9 @@ const Attach = later(async () => (await import("./attach")).Attach);
 const Choose = later(async () => (await import("./choose")).Choose);
 
 const USAGE_SECONDS = 20;
+/** While one looks at the curves of it, or code runs. */
+const WATCHED_SECONDS = 5;
+const MOST_USED = 2000;
 
 type Panel = "" | "variables" | "files";
 
@@ -28,6 +31,8 @@ export function SessionPage({ id, who }: { id: string; who: Who }) {
   const [panel, setPanel] = useState<Panel>("");
   const [shown, setShown] = useState<"" | "attach" | "compare">("");
   const [timeline, setTimeline] = useState(false);
+  const [used, setUsed] = useState<Used[]>([]);
+  const [opened, setOpened] = useState<ChangedFile | null>(null);
   const [target, setTarget] = useState<{ id: string } | null>(null);
   const now = useNow(5);
   const busy = executions.some((each) => each.status === "running");
@@ -41,14 +46,20 @@ export function SessionPage({ id, who }: { id: string; who: Who }) {
     const stop = new AbortController();
     const load = () => {
       if (document.visibilityState !== "visible") return;
-      ask<Session>("GET", `/v1/sessions/${id}`, undefined, stop.signal).then(setSession).catch(() => undefined);
+      ask<Session>("GET", `/v1/sessions/${id}`, undefined, stop.signal).then((found) => {
+        setSession(found);
+        if (found.status !== "READY") return;
+        const { memory_bytes: memory, cpu_seconds: cpuSeconds } = found.usage;
+        setUsed((before) => [...before.slice(-MOST_USED), { at: Date.now(), memory, cpuSeconds }]);
+      }).catch(() => undefined);
     };
     load();
-    const timer = session && !usable ? undefined : setInterval(load, USAGE_SECONDS * 1000);
+    const timer = session && !usable ? undefined : setInterval(load, (timeline || busy ? WATCHED_SECONDS : USAGE_SECONDS) * 1000);
     return () => { stop.abort(); clearInterval(timer); };
-  }, [id, changes, busy, usable]);
+  }, [id, changes, busy, usable, timeline]);
   useEffect(() => { if (session) document.title = `${session.name} · Sandcell`; }, [session?.name]);
 
+  const showFile = useCallback((file: ChangedFile) => { setOpened({ ...file }); setPanel("files"); }, []);
   const setLease = (lease: Session["lease"]) => setSession((known) => known && { ...known, lease });
 
   async function act(method: string, path: string, question = ""): Promise<void> {
@@ -81,7 +92,7 @@ export function SessionPage({ id, who }: { id: string; who: Who }) {
         )}
         <span class="grow" />
         {session && (["variables", "files"] as const).map((each) => (each === "files" || live) && (
-          <button type="button" key={each} aria-pressed={panel === each} onClick={() => setPanel(panel === each ? "" : each)}>
+          <button type="button" key={each} aria-pressed={panel === each} onClick={() => { setOpened(null); setPanel(panel === each ? "" : each); }}>
             {each === "variables" ? "Variables" : "Files"}
           </button>
         ))}
@@ -102,15 +113,15 @@ export function SessionPage({ id, who }: { id: string; who: Who }) {
       </div>
       {live && <LeaseBar session={session} who={who} may={may} now={now} onChange={setLease} />}
       {(failed || problem) && <p role="alert" class="problem">{failed || problem}</p>}
-      {timeline && session && <Timeline session={session} executions={executions} onChoose={(chosen) => setTarget({ id: chosen })} />}
       {loaded && executions.length === 0 && !problem && (
         <p class="empty">Nothing has run here yet.{usable && may && " Write code below and press Shift+Enter."}</p>
       )}
       <div class="halves">
-        <Cells executions={executions} want={want} target={target} />
+        <Cells executions={executions} want={want} target={target} onFile={showFile} />
         {live && panel === "variables" && <Variables id={id} ended={ended} busy={busy} may={may} />}
-        {session && panel === "files" && <Files session={session} ended={ended} may={may && live} />}
+        {session && panel === "files" && <Files session={session} ended={ended} may={may && live} opened={opened} />}
       </div>
+      {timeline && session && <Timeline session={session} executions={executions} used={used} onChoose={(chosen) => setTarget({ id: chosen })} />}
       <p class="hidden" role="status">{busy ? "Code is running" : "Idle"}</p>
       {session?.ended && <p class="note">This session ended <When time={session.ended.at} now={now} />: {session.ended.detail || session.ended.reason}.</p>}
       {usable && may && <Prompt id={id} waiting={waiting} />}

@@ -2,7 +2,8 @@
 
 import { useEffect, useRef } from "preact/hooks";
 import type { Execution, Session } from "./api";
-import { useNow } from "./time";
+import { Curve, type Point } from "./curves";
+import { size, useNow } from "./time";
 
 const HEIGHT = 56;
 const LANE = { top: 16, height: 20 };
@@ -34,7 +35,36 @@ function marksOf(session: Session, executions: Execution[]): Mark[] {
   return marks;
 }
 
-export function Timeline({ session, executions, onChoose }: { session: Session; executions: Execution[]; onChoose: (id: string) => void }) {
+/** How much a session used at a moment, as the service said. */
+export interface Used { at: number; memory: number; cpuSeconds: number }
+
+/** Memory: what was seen meanwhile, and of each cell its peak. */
+function memoryOf(executions: Execution[], used: readonly Used[]): Point[] {
+  const peaks = executions.filter((each) => each.ended_at && each.provenance?.memory_peak_bytes).map((each): Point =>
+    [Date.parse(each.ended_at!), each.provenance!.memory_peak_bytes!]);
+  return [...peaks, ...used.map((each): Point => [each.at, each.memory])].sort(([one], [other]) => one - other);
+}
+
+/** Processors in use: between two looks of this page, and of each cell while it ran, from nothing to nothing. */
+function processorsOf(executions: Execution[], used: readonly Used[]): Point[] {
+  const points: Point[] = [];
+  for (const { started_at: started, ended_at: ended, provenance } of executions) {
+    if (!started || !ended || provenance?.cpu_seconds === undefined) continue;
+    const [from, to] = [Date.parse(started), Date.parse(ended)];
+    const share = provenance.cpu_seconds / Math.max((to - from) / 1000, 0.01);
+    points.push([from, 0], [from, share], [to, share], [to, 0]);
+  }
+  const last = points.at(-1)?.[0] ?? 0;
+  used.forEach((each, at) => {
+    const before = used[at - 1];
+    if (before && before.at > last && each.at > before.at) points.push([each.at, Math.max(0, (each.cpuSeconds - before.cpuSeconds) / ((each.at - before.at) / 1000))]);
+  });
+  return points;
+}
+
+interface TimelineProps { session: Session; executions: Execution[]; used: readonly Used[]; onChoose: (id: string) => void }
+
+export function Timeline({ session, executions, used, onChoose }: TimelineProps) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const ended = session.ended ? Date.parse(session.ended.at) : null;
   const now = useNow(ended ? 3600 : 2);
@@ -100,6 +130,10 @@ export function Timeline({ session, executions, onChoose }: { session: Session; 
     <div class="timeline">
       <canvas ref={canvas} role="img" style={{ height: `${HEIGHT}px` }} onClick={choose}
         aria-label={`Timeline: ${bars.length} executions, ${died} deaths of the kernel; ${marks.map((each) => `${each.text} ${new Date(each.at).toLocaleTimeString()}`).join(", ")}`} />
+      <div class="curves">
+        <Curve name="Memory" points={memoryOf(executions, used)} from={from} to={to} most={session.usage.memory_limit_bytes / 8} say={size} />
+        <Curve name="Processors" points={processorsOf(executions, used)} from={from} to={to} say={(value) => value.toFixed(2)} />
+      </div>
     </div>
   );
 }

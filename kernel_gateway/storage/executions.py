@@ -267,12 +267,18 @@ def find_by_key(connection: Connection, session_id: str, idempotency_key: str) -
 
 
 def list_of(
-    connection: Connection, session_id: str, limit: int, cursor: str | None, *, outcomes: bool = True
+    connection: Connection,
+    session_id: str,
+    limit: int,
+    cursor: str | None,
+    *,
+    outcomes: bool = True,
+    newest_first: bool = False,
 ) -> tuple[list[ExecutionRow], str | None]:
-    """One page of a session's code, oldest first; commands are in its notebook."""
+    """One page of a session's code, oldest first unless asked otherwise; commands are in its notebook."""
     columns = [each for each in executions.c if outcomes or each is not executions.c.outcome]
     query = select(*columns).where(executions.c.session_id == session_id, executions.c.kind == "code")
-    rows, following = page(connection, query, executions, limit, cursor, newest_first=False)
+    rows, following = page(connection, query, executions, limit, cursor, newest_first=newest_first)
     return [_read_execution(row, outcome=outcomes) for row in rows], following
 
 

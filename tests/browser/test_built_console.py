@@ -13,7 +13,7 @@ import pytest
 from sandcell import Session
 from scripts import console
 from tests.browser.chromium import Page, chromium
-from tests.browser.test_console import PANEL, PLOT, SHOWN, TABLE, sign_in
+from tests.browser.test_console import DRAWN, FIGURES, PANEL, PLOT, SHOWN, TABLE, sign_in
 from tests.running_service import RunningService
 
 pytestmark = pytest.mark.long
@@ -70,6 +70,7 @@ async def faults(axe: str, service: RunningService, directory: Path) -> dict[str
             session.run("print('\\x1b[31mred\\x1b[0m \\x1b[32mgreen\\x1b[0m')")
             session.run(TABLE)
             session.run(PLOT)
+            session.run("open('made.csv', 'w').write('city,mm\\nOslo,1.5\\n')")
             session.run("half(0)")
             await page.visit("about:blank")
             await sign_in(page, service)
@@ -104,6 +105,10 @@ async def show_other_pages(page: Page, session: Session, look: Callable[[Page, s
     await page.wait_for(f"{PANEL}('Attach')")
     await page.wait_for("document.querySelectorAll('dialog input').length > 1")
     await look(page, "attach")
+    await page.wait_for(f"{PANEL}('Done')")
+    session.run(FIGURES)
+    await page.wait_for(f"{DRAWN}.filter(([, height]) => height > 20 && height !== 60).length >= 5")
+    await look(page, "figures")
 
     other = client.start_session("python", name="the other")
     replay = client.start_replay(session_id=session.id)
@@ -118,6 +123,7 @@ async def show_other_pages(page: Page, session: Session, look: Callable[[Page, s
         "environments": rows,
         "environments/python": f"document.body.innerText.includes('planner') && {packages}",
         **{f"operations/{part}": rows for part in ("usage", "principals", "tokens", "audit")},
+        "operations/metrics": "document.querySelectorAll('.curve polyline').length > 3",
         "operations/pools": "!!document.querySelector('.empty')",
         "operations/store": "!!document.querySelector('.page > .hint')",
     }.items():

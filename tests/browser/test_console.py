@@ -15,6 +15,22 @@ PLOT = (
     "plt.plot([0, 1, 4, 9, 16], 'o-')\nplt.title('Squares')\nplt.show()"
 )
 TABLE = "import pandas as pd\npd.DataFrame({'city': ['Oslo', 'Bergen'], 'mm': [1.5, 22.25]})"
+FIGURES = r"""
+line = {'type': 'scattergl', 'x': [1, 2, 3], 'y': [3, 1, 2]}
+figure = {'data': [line], 'layout': {'height': 234}}
+display({'application/vnd.plotly.v1+json': figure, 'text/html': '<script>1</script>'}, raw=True)
+chart = {'$schema': 'https://vega.github.io/schema/vega-lite/v6.json', 'height': 123,
+         'data': {'values': [{'a': 1}, {'a': 4}]},
+         'transform': [{'calculate': 'datum.a * 2', 'as': 'b'}], 'mark': 'bar', 'encoding': {'y': {'field': 'b'}}}
+import json
+display({'application/vnd.vegalite.v6.json': chart}, raw=True)
+script = '(function(s, o){ vegaEmbed("#x", s, o); })(' + json.dumps(chart) + ', {});'
+display({'text/html': f'<div></div><script>{script}</script>'}, raw=True)
+display({'text/latex': r'$\displaystyle \frac{1}{n}\sum_{i=1}^n x_i$'}, raw=True)
+display({'text/markdown': '# Rain\n\nof $\\bar x$ mm\n\n|a|b|\n|-|-|\n|1|2|'}, raw=True)
+display({'application/vnd.jupyter.widget-view+json': {'model_id': 'x'}, 'text/plain': 'IntSlider(value=7)'}, raw=True)
+"""
+DRAWN = "[...document.querySelectorAll('iframe')].map(each => [each.className.split(' ')[1], each.offsetHeight])"
 EDITOR = "document.querySelector('.editor')?.shadowRoot?.querySelector('.cm-content')"
 FRAME_HEIGHT = "document.querySelector('iframe')?.offsetHeight"
 TOOLTIP = "document.querySelector('.editor')?.shadowRoot?.querySelector('.cm-tooltip-autocomplete')"
@@ -64,6 +80,14 @@ async def looks_into(service: RunningService, directory: Path) -> None:
             session.run("import os\nos.mkdir('reports')\nopen('reports/rain <1>.csv', 'w').write('mm\\n22.25\\n')")
             await sign_in(page, service)
             await page.evaluate(f"location.hash = '#/sessions/{session.id}'")
+            await page.wait_for("document.querySelector('.changes')?.innerText.includes('+ reports/rain <1>.csv')")
+            assert await page.evaluate("document.querySelector('.by').innerText") == "admin · REST"
+            await page.wait_for(f"{PANEL}('Timeline')")
+            await page.wait_for(
+                "document.querySelector('.curve polyline') && document.querySelectorAll('.curve').length === 2"
+            )
+            await page.evaluate("document.querySelector('.changes button').click()")
+            await page.wait_for("document.querySelector('.preview-body tbody')?.innerText.includes('22.25')")
             await page.wait_for(f"{PANEL}('Variables')")
             await page.wait_for("document.querySelector('.panel')?.innerText.includes('ndarray 100')")
             session.run("later = 1")
@@ -116,6 +140,15 @@ async def steps_in(service: RunningService, directory: Path) -> None:
             await page.evaluate("document.querySelector('tbody a').click()")
             await page.wait_for(f"({SHOWN}).includes('ZeroDivisionError')")
             await page.wait_for(f"({FRAME_HEIGHT} ?? 60) !== 60")  # the frame has said how high its table is
+
+            session.run(FIGURES)
+            # What could not be drawn says so in a line or two, which is less high.
+            await page.wait_for(f"{DRAWN}.filter(([, height]) => height > 20 && height !== 60).length === 6")
+            drawn = await page.evaluate(DRAWN)
+            assert [kind for kind, _ in drawn] == ["output", "plotly", "vega", "vega", "prose", "prose"]
+            assert drawn[1][1] == 234
+            assert all(height > 123 for _, height in drawn[2:4])
+            await page.wait_for(f"({SHOWN}).includes('A widget, as text.')")
 
             session.run(PLOT)
             await page.wait_for("document.querySelector('.picture')?.naturalWidth > 300")

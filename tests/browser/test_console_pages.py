@@ -158,6 +158,9 @@ async def makes_a_token(service: RunningService, directory: Path) -> None:
         await page.evaluate("document.querySelector('summary').click()")
         await page.wait_for("document.querySelector('tbody pre').innerText.includes('scope_missing')")
         await page.screenshot(directory / "audit.png")
+        await go(page, "#/operations/metrics")
+        await page.wait_for("document.querySelectorAll('.curve polyline').length > 3")
+        assert await page.evaluate("document.querySelector('.curve').innerText.startsWith('Live sessions')")
         assert page.of("Runtime.exceptionThrown") == []
 
 

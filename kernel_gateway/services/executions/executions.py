@@ -177,6 +177,8 @@ class Executions:
         """An execution: whole for a while after it ended, later with its text cut to what is stored of it."""
         job = await self._job(principal, session_id, execution_id)
         row = job.row if job is not None else await self._row(principal, session_id, execution_id)
+        if job is not None and row.ended is not None and "files" not in (row.provenance or {}):
+            row = await self._add_files(row)
         live = self._registry.find(principal, session_id)
         if live is not None and row.outcome is not None and (late := live.late.pending(execution_id)) is not None:
             row = msgspec.structs.replace(row, outcome=with_late(row.outcome, late, self._settings.stored_text_bytes))
@@ -186,6 +188,11 @@ class Executions:
             execution.why = live.explain_wait(job)
         return execution
 
+    async def _add_files(self, row: ExecutionRow) -> ExecutionRow:
+        """The row in memory with what was found out about its files since it ended, if that is stored by now."""
+        stored = await self._database.run(lambda c: executions.find(c, row.session_id, row.id, outcome=False))
+        return row if stored is None else msgspec.structs.replace(row, provenance=stored.provenance)
+
     async def list(
         self,
         principal: Principal,
@@ -194,11 +201,12 @@ class Executions:
         cursor: str | None = None,
         *,
         outcomes: bool = True,
+        newest_first: bool = False,
     ) -> Page[Execution]:
         """The session's executions, oldest first; without `outcomes` what came of them is left out."""
         await self._registry.row(principal, session_id)
         rows, following = await self._database.run(
-            lambda c: executions.list_of(c, session_id, limit, cursor, outcomes=outcomes)
+            lambda c: executions.list_of(c, session_id, limit, cursor, outcomes=outcomes, newest_first=newest_first)
         )
         sync, live = await self._sync(principal, session_id), self._registry.find(principal, session_id)
         held = (
@@ -207,7 +215,11 @@ class Executions:
             else None
         )
         shown = [held.row if held is not None and held.row.id == row.id else row for row in rows]
-        return Page([execution_of(row, sync_status(row, sync)) for row in shown], following)
+        found = [execution_of(row, sync_status(row, sync)) for row in shown]
+        if not outcomes:
+            for each in found:
+                (each.provenance or {}).pop("files", None)
+        return Page(found, following)
 
     async def interrupt(self, principal: Principal, session_id: str, execution_id: str) -> Execution:
         """Interrupt one execution: running, it gets KeyboardInterrupt; queued, it ends as `interrupted` unrun.

@@ -17,6 +17,12 @@ from kernels.notebook.transcript import trim_output
 from sandcell.models.executions import Death, Execution, ExecutionError, Truncated
 from sandcell.models.sync import ExecutionSync
 
+_SHOWN_PROVENANCE: Final = frozenset(
+    (
+        *("cpu_seconds", "memory_peak_bytes", "read_bytes", "written_bytes"),
+        *("environment_digest", "files", "files_omitted", "files_unknown"),
+    )
+)
 MOST_LATE: Final = 100
 LATE_BYTES: Final = 4 * 1024 * 1024
 """Late outputs that an execution shows itself; its late cells have the rest."""
@@ -134,7 +140,15 @@ def execution_of(row: ExecutionRow, sync: ExecutionSync | None = None) -> Execut
         why=outcome.why,
         late=outcome.late,
         memory=outcome.memory,
+        author=row.author,
+        face=row.face,
+        provenance=_select_provenance(row.provenance),
     )
+
+
+def _select_provenance(provenance: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What it used and changed; the rest is for the notebook alone."""
+    return None if provenance is None else {name: it for name, it in provenance.items() if name in _SHOWN_PROVENANCE}
 
 
 def closing_event(row: ExecutionRow, sync: ExecutionSync | None = None) -> dict[str, Any]:

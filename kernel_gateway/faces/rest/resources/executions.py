@@ -35,7 +35,12 @@ async def list_executions(call: Call) -> Page[Execution]:
     query = call.query
     session_id = call.ids["session_id"]
     return await call.services.executions.list(
-        call.principal, session_id, query.limit, query.cursor, outcomes=query.outcomes
+        call.principal,
+        session_id,
+        query.limit,
+        query.cursor,
+        outcomes=query.outcomes,
+        newest_first=query.newest_first,
     )
 
 
@@ -104,7 +109,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         list_executions,
         name="listExecutions",
         event="ListExecutions",
-        summary="List executions, oldest first",
+        summary="List executions, oldest first or `newest_first`",
         result=Page[Execution],
         query=PageOfExecutions,
         errors=ID,

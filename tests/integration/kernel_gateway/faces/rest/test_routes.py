@@ -7,6 +7,7 @@ import re
 import socket
 import time
 import uuid
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -16,6 +17,7 @@ import pytest
 from kernel_gateway.faces.rest import openapi
 from kernel_gateway.faces.rest.route import Route
 from kernel_gateway.faces.rest.table import TABLE
+from tests.integration.kernel_gateway.server.eventually import eventually
 from tests.running_service import RunningService
 
 
@@ -153,6 +155,7 @@ def test_an_upload_that_is_broken_off_leaves_the_old_file(
 
 
 def test_executions_are_listed_with_what_came_of_them_or_without(http: httpx.Client, session_id: str) -> None:
+    execute(http, session_id, "1")
     execute(http, session_id, "print('heard'); 1 / 0")
     path = f"/v1/sessions/{session_id}/executions?limit=1000"
     whole, lean = (http.get(path + more).json()["items"][-1] for more in ("", "&outcomes=false"))
@@ -161,6 +164,31 @@ def test_executions_are_listed_with_what_came_of_them_or_without(http: httpx.Cli
     same = ("id", "status", "code", "execution_count", "queued_at", "started_at", "ended_at", "generation")
     assert [lean[name] for name in same] == [whole[name] for name in same]
     assert http.get(f"{path}&outcomes=perhaps").status_code == 400
+    backwards = [each["id"] for each in http.get(f"{path}&newest_first=true").json()["items"]]
+    assert backwards == [each["id"] for each in http.get(path).json()["items"]][::-1]
+    newest = http.get(f"/v1/sessions/{session_id}/executions?newest_first=true&limit=1").json()
+    assert newest["items"][0]["id"] == whole["id"]
+    before = http.get(path.replace("1000", "1") + f"&newest_first=true&cursor={newest['next_cursor']}").json()
+    assert before["items"][0]["id"] == backwards[1]
+
+
+def test_an_execution_says_who_ran_it_and_what_it_used_and_changed(http: httpx.Client, session_id: str) -> None:
+    done = execute(http, session_id, "open('made by a cell.txt', 'w').write('x' * 7)").json()
+    assert (done["author"], done["face"]) == ("admin", "rest")
+    path = f"/v1/sessions/{session_id}/executions"
+
+    def provenance(more: str = "") -> dict[str, Any]:
+        found: dict[str, Any] = http.get(f"{path}?newest_first=true&limit=1{more}").json()["items"][0]["provenance"]
+        return found
+
+    eventually(lambda: "files" in provenance())
+    whole, lean = provenance(), provenance("&outcomes=false")
+    assert whole["cpu_seconds"] > 0
+    assert whole["memory_peak_bytes"] > 1_000_000
+    (changed,) = whole.pop("files")
+    assert (changed["path"], changed["change"], changed["size"]) == ("made by a cell.txt", "added", 7)
+    assert lean == whole
+    assert http.get(f"{path}/{done['id']}").json()["provenance"] == {**whole, "files": [changed]}
 
 
 def test_files_are_listed_in_pages(http: httpx.Client, session_id: str) -> None:
