@@ -1,4 +1,5 @@
-"""A long session in the console: how soon it shows, how smoothly it scrolls, and what the tab holds of its output.
+"""The console in a tab: its first paint and load; of a long session how soon it shows, how smoothly it scrolls, and
+what the tab holds of its output.
 
 Frames are those of Chromium's own tracing (`PipelineReporter`): each says whether it was shown or dropped. The browser
 is headless and draws without a graphics card.
@@ -21,6 +22,9 @@ from tests.running_service import RunningService
 
 OUTPUT_BYTES = 20_000
 SHOWN = "document.querySelector('[aria-label^=\"Cell {number},\"]')?.innerText.includes('{number:06} ')"
+PAINT = "performance.getEntriesByName('first-contentful-paint')"
+LOADED = """[...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]
+  .filter(each => !each.name.includes('/v1/')).reduce((sum, each) => sum + each.transferSize, 0)"""
 SCROLLED_PIXELS, PIXELS_A_SECOND = 20_000, 2_500
 CATEGORIES = "cc,benchmark,disabled-by-default-devtools.timeline.frame"
 
@@ -41,6 +45,7 @@ def run(service: RunningService, environments_dir: Path, *, rounds: int = 5_000)
 async def _look(service: RunningService, session: str, cells: int, directory: Path) -> str:
     async with chromium(directory) as page:
         await sign_in(page, service)
+        painted, loaded = await _load(page, service)
         began = time.monotonic()
         await page.evaluate(f"location.hash = '#/sessions/{session}'")
         await page.wait_for(SHOWN.format(number=cells))
@@ -53,12 +58,24 @@ async def _look(service: RunningService, session: str, cells: int, directory: Pa
         await page.ask("HeapProfiler.collectGarbage")
         heap = (await page.ask("Runtime.getHeapUsage"))["usedSize"]
     figures = (
+        at_most("first paint ms", painted, 1000),
+        at_most("KB of first load", loaded / 1e3, 300),
         at_most("shows its end after s", opened, 2.0),
         at_least("frames/s down", down, 50),
         at_least("frames/s up", up, 50),
         at_most("MB of heap", heap / 1e6, 120),
     )
     return f"{', '.join(figures)}; {down_dropped + up_dropped} frames dropped"
+
+
+async def _load(page: Page, service: RunningService) -> tuple[float, float]:
+    """Milliseconds until something shows, and bytes of the page and its parts, with nothing in the browser's cache."""
+    await page.ask("Network.setCacheDisabled", cacheDisabled=True)
+    await page.visit(service.url)
+    await page.wait_for("document.querySelector('h1')?.innerText === 'Sessions'")
+    await page.ask("Network.setCacheDisabled", cacheDisabled=False)
+    painted = await page.wait_for(f"{PAINT}[0]?.startTime")
+    return float(painted), float(await page.evaluate(LOADED))
 
 
 async def _scroll(page: Page, pixels: int) -> tuple[float, int]:

@@ -159,5 +159,5 @@ function PageAt({ section, rest: [first = "", second = ""], who }: { section: st
   if (section === "operations") return <Operations part={first || "usage"} who={who} />;
   if (section === "replays" && first) return <ReplayPage key={first} id={first} may={may} />;
   if (section === "compare" && second) return <Compare key={`${first} ${second}`} left={first} right={second} />;
-  return <Sessions may={may} />;
+  return <Sessions may={may} who={who} />;
 }

@@ -1,8 +1,8 @@
 // The list of sessions: live ones first to look at, past ones on request; start, stop, stop several.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { ask, pages, type Page, type Session } from "./api";
-import { size, useNow, When } from "./time";
+import { ask, pages, type Page, type Session, type Who } from "./api";
+import { duration, size, useNow, When } from "./time";
 
 const EVERY_SECONDS = 15;
 const MOST_LISTED = 1000;
@@ -13,8 +13,13 @@ const REASONS: Record<string, string> = {
 
 type Shown = "live" | "past" | "all";
 
-export function Sessions({ may }: { may: boolean }) {
-  const [sessions, setSessions] = useState<Session[] | null>(null);
+/** An operator's list names whose each is; the record and the files of others' are not theirs to open here. */
+type Owned = Session & { principal?: string };
+
+export function Sessions({ may, who }: { may: boolean; who: Who }) {
+  const operator = who.administrator && who.scope === "admin" && !who.person;
+  const [everybody, setEverybody] = useState(false);
+  const [sessions, setSessions] = useState<Owned[] | null>(null);
   const [more, setMore] = useState(false);
   const [problem, setProblem] = useState("");
   const [shown, setShown] = useState<Shown>("live");
@@ -27,11 +32,12 @@ export function Sessions({ may }: { may: boolean }) {
 
   async function load(signal?: AbortSignal): Promise<void> {
     const statuses = shown === "live" ? ["READY", "HIBERNATED"] : shown === "past" ? ["TERMINATED"] : [""];
+    const base = everybody ? "/v1/admin/sessions" : "/v1/sessions";
     try {
-      const found: Session[] = [];
+      const found: Owned[] = [];
       let cut = false;
       for (const status of statuses) {
-        for await (const page of pages<Session>(`/v1/sessions?limit=200${status && `&status=${status}`}`, signal)) {
+        for await (const page of pages<Owned>(`${base}?limit=200${status && `&status=${status}`}`, signal)) {
           found.push(...page);
           if ((cut = found.length >= MOST_LISTED)) break;
         }
@@ -56,7 +62,7 @@ export function Sessions({ may }: { may: boolean }) {
     const timer = setInterval(look, EVERY_SECONDS * 1000);
     document.addEventListener("visibilitychange", look);
     return () => { stop.abort(); clearInterval(timer); document.removeEventListener("visibilitychange", look); };
-  }, [shown]);
+  }, [shown, everybody]);
 
   const environments = useMemo(() => [...new Set(sessions?.map((each) => each.environment))].sort(), [sessions]);
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);
@@ -67,7 +73,7 @@ export function Sessions({ may }: { may: boolean }) {
   async function stopChosen(): Promise<void> {
     if (!confirm(`Stop ${stoppable.length} ${stoppable.length === 1 ? "session" : "sessions"}? Their files stay.`)) return;
     setStopping(true);
-    const results = await Promise.allSettled(stoppable.map((each) => ask("DELETE", `/v1/sessions/${each.id}`)));
+    const results = await Promise.allSettled(stoppable.map((each) => ask("DELETE", `${everybody ? "/v1/admin/sessions" : "/v1/sessions"}/${each.id}`)));
     const failed = results.find((each) => each.status === "rejected");
     setStopping(false);
     setChosen(new Set());
@@ -92,6 +98,12 @@ export function Sessions({ may }: { may: boolean }) {
             </button>
           ))}
         </div>
+        {operator && (
+          <select aria-label="Whose sessions" value={everybody ? "everybody" : ""} onChange={(event) => setEverybody(event.currentTarget.value !== "")}>
+            <option value="">Mine</option>
+            <option value="everybody">Everybody's</option>
+          </select>
+        )}
         <input type="search" aria-label="Search sessions" placeholder="Search names, agents, labels" value={search}
           onInput={(event) => setSearch(event.currentTarget.value)} />
         {environments.length > 1 && (
@@ -112,18 +124,18 @@ export function Sessions({ may }: { may: boolean }) {
       {sessions !== null && visible.length === 0 && <Nothing filtered={sessions.length > 0} shown={shown} may={may} />}
       {visible.length > 0 && (
         <div class="scroll">
-          <table class="list">
+          <table class="list" aria-label={everybody ? "Sessions of everybody" : "Sessions"}>
             <thead>
               <tr>
                 {may && <th scope="col"><span class="hidden">Choose</span></th>}
-                <th scope="col">Session</th><th scope="col">State</th><th scope="col">Environment</th>
+                <th scope="col">Session</th>{everybody && <th scope="col">Principal</th>}<th scope="col">State</th><th scope="col">Environment</th>
                 <th scope="col">Agent and labels</th><th scope="col" class="number">Executions</th>
-                <th scope="col" class="number">Memory</th><th scope="col">Started</th><th scope="col">Last used</th>
+                <th scope="col" class="number">Memory</th><th scope="col" class="number">Processor time</th><th scope="col">Started</th><th scope="col">Last used</th>
               </tr>
             </thead>
             <tbody>
               {visible.map((each) => (
-                <Row key={each.id} session={each} now={now} chosen={chosen.has(each.id)} choose={may ? choose : undefined} />
+                <Row key={each.id} session={each} own={!everybody || each.principal === who.principal} everybody={everybody} now={now} chosen={chosen.has(each.id)} choose={may ? choose : undefined} />
               ))}
             </tbody>
           </table>
@@ -135,13 +147,13 @@ export function Sessions({ may }: { may: boolean }) {
   );
 }
 
-function textOf(session: Session): string {
+function textOf(session: Owned): string {
   const labels = Object.entries(session.labels).map(([name, value]) => `${name}=${value}`);
-  return [session.name, session.id, session.environment, session.agent ?? "", ...labels].join(" ").toLowerCase();
+  return [session.name, session.id, session.environment, session.agent ?? "", session.principal ?? "", ...labels].join(" ").toLowerCase();
 }
 
-function Row({ session, now, chosen, choose }:
-  { session: Session; now: number; chosen: boolean; choose?: (id: string, on: boolean) => void }) {
+function Row({ session, own, everybody, now, chosen, choose }:
+  { session: Owned; own: boolean; everybody: boolean; now: number; chosen: boolean; choose?: (id: string, on: boolean) => void }) {
   const live = session.status !== "TERMINATED";
   return (
     <tr>
@@ -151,7 +163,8 @@ function Row({ session, now, chosen, choose }:
             onChange={(event) => choose(session.id, event.currentTarget.checked)} />}
         </td>
       )}
-      <th scope="row"><a href={`#/sessions/${session.id}`} title={session.id}>{session.name}</a></th>
+      <th scope="row">{own ? <a href={`#/sessions/${session.id}`} title={session.id}>{session.name}</a> : <span title={session.id}>{session.name}</span>}</th>
+      {everybody && <td>{session.principal}</td>}
       <td><State session={session} now={now} /></td>
       <td>{session.environment}</td>
       <td>
@@ -160,6 +173,7 @@ function Row({ session, now, chosen, choose }:
       </td>
       <td class="number">{session.usage.executions}</td>
       <td class="number">{live && session.usage.memory_bytes > 0 ? size(session.usage.memory_bytes) : ""}</td>
+      <td class="number">{session.usage.cpu_seconds > 0 ? duration(session.usage.cpu_seconds * 1000) : ""}</td>
       <td><When time={session.created_at} now={now} /></td>
       <td><When time={session.last_activity_at} now={now} /></td>
     </tr>

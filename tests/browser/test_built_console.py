@@ -106,6 +106,8 @@ async def show_other_pages(page: Page, session: Session, look: Callable[[Page, s
     await page.wait_for("document.querySelectorAll('dialog input').length > 1")
     await look(page, "attach")
     await page.wait_for(f"{PANEL}('Done')")
+    await page.wait_for(f"{PANEL}('Give back')")
+    await page.wait_for("!document.querySelector('.lease')")
     session.run(FIGURES)
     await page.wait_for(f"{DRAWN}.filter(([, height]) => height > 20 && height !== 60).length >= 5")
     await look(page, "figures")

@@ -133,6 +133,16 @@ async def makes_a_token(service: RunningService, directory: Path) -> None:
         await press(page, "Done")
         await page.wait_for(f"{TEXT}.includes('the agent of {name}') && !document.querySelector('dialog')")
         assert token not in await page.evaluate("document.documentElement.outerHTML")
+        with service.client(token) as theirs, theirs.session("python", name=f"{name}'s own") as session:
+            await go(page, "#/")
+            await fill(page, "Whose sessions", "everybody")
+            row = f"[...document.querySelectorAll('tbody tr')].find(each => each.innerText.includes({name!r}))"
+            await page.wait_for(f"{row}?.cells[2].innerText === {name!r} && !{row}.querySelector('a')")
+            await page.evaluate(f"{row}.querySelector('input').click()")
+            await agree(page, "Stop 1")
+            await page.wait_for(f"!{row}")
+            assert session.refresh().status == "TERMINATED"
+        await go(page, "#/operations/tokens")
         question = await agree(page, f"Revoke the agent of {name}")
         assert name in question
         await page.wait_for(f"!{TEXT}.includes('the agent of {name}')")
