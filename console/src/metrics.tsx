@@ -88,7 +88,7 @@ export function Metrics() {
   }, [round]);
   const from = Math.min(...curves.current.map((each) => each[0]?.[0] ?? drawn));
   return (
-    <div class="scroll parts">
+    <div class="scroll parts" tabIndex={0} role="group" aria-label="Curves">
       <Problem text={problem} again={() => setRound(round + 1)} />
       <p class="hint">Since this page was opened, every {EVERY_SECONDS} seconds. Longer, and with alarms: <code>GET /metrics</code> for Prometheus.</p>
       <div class="curves">
