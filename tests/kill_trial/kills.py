@@ -7,7 +7,7 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import httpx
@@ -18,16 +18,20 @@ GUARD_SECONDS = 300
 HANGS_SECONDS = (0.5, 6.0)
 
 
-class Kills:
-    """Harms one service, each time in one of four ways, and has it come back."""
+KINDS = {"service": 5, "launcher": 2, "both": 2, "hang": 1}
+"""What may be done, and how often each."""
 
-    def __init__(self, service: RunningService, chance: random.Random) -> None:
+
+class Kills:
+    """Harms one service, each time in one of these ways, and has it come back."""
+
+    def __init__(self, service: RunningService, chance: random.Random, kinds: Sequence[str]) -> None:
         self._service, self._chance = service, chance
-        self.counts = {"service": 0, "launcher": 0, "both": 0, "hang": 0}
+        self.counts = dict.fromkeys(kinds, 0)
 
     def one(self) -> None:
         """One harm, drawn by chance. Most come when the service serves, some when it has hardly begun to."""
-        kind = self._chance.choices(tuple(self.counts), (5, 2, 2, 1))[0]
+        kind = self._chance.choices(tuple(self.counts), [KINDS[kind] for kind in self.counts])[0]
         harm: Callable[[], None] = getattr(self, f"_harm_{kind}")
         harm()
         self.counts[kind] += 1

@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.kill_trial.callers import Caller, Load, Worker
 from tests.kill_trial.cells import LATE_LINE, Cell
-from tests.kill_trial.kills import Kills
+from tests.kill_trial.kills import KINDS, Kills
 from tests.running_service import RunningService
 
 RUNNING_SURVIVES = True
@@ -26,12 +26,13 @@ NUMBER = re.compile(r"# cell (\d+)\n")
 
 @dataclass(frozen=True)
 class Plan:
-    """How hard it is tried: kills, sessions, and the longest pause between two kills."""
+    """How hard it is tried: kills, sessions, the longest pause between two kills, and of which kinds they are."""
 
     seed: int
     kills: int
     sessions: int = 8
     pause_seconds: float = 4.0
+    kinds: tuple[str, ...] = tuple(KINDS)
 
 
 @dataclass
@@ -62,7 +63,7 @@ def run_trial(service: RunningService, plan: Plan) -> Verdict:
     """Load the service, harm it as often as planned, and look at everything afterwards."""
     began, stop, chance = time.monotonic(), threading.Event(), random.Random(plan.seed)
     workers = [Worker(service, number, plan.seed, stop) for number in range(plan.sessions)]
-    kills = Kills(service, chance)
+    kills = Kills(service, chance, plan.kinds)
     try:
         for worker in workers:
             worker.start()
@@ -93,8 +94,14 @@ def _judge(caller: Caller, worker: Worker, verdict: Verdict) -> None:
     if token != load.token or agree != "True":
         found.append(f"the kernel says {token!r}, {agree!r}")
     found += [f"cell {number} ran {count} times" for number, count in Counter(noted).items() if count > 1]
-    if (generation := caller.get(f"/v1/sessions/{load.session_id}")["generation"]) != 1:
+    generation = caller.get(f"/v1/sessions/{load.session_id}")["generation"]
+    verdict.seen["kernels alive"] += generation == 1
+    if generation != 1:
         found.append(f"the kernel was replaced: generation {generation}")
+    acknowledged = load.told.keys() | load.begun | rows.keys()
+    verdict.seen["cells acknowledged"] += len(acknowledged)
+    verdict.seen["cells acknowledged that did not run"] += sum(str(number) not in noted for number in acknowledged)
+    verdict.seen["cells that ran twice"] += sum(count > 1 for count in Counter(noted).values())
     for number, cell in load.cells.items():
         found += _judge_cell(load, cell, rows.get(number, []), str(number) in noted, verdict.seen)
     found += _judge_late_output(caller, load, rows, verdict.seen)
