@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import time
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from functools import partial
@@ -58,6 +59,8 @@ log = structlog.get_logger(__name__)
 FINISH_SECONDS: Final = 600.0
 """How long it is tried again to finish an undo that was cut off; meanwhile nothing runs in its session."""
 AGAIN_SECONDS: Final = 5.0
+TICK_SECONDS: Final = time.clock_getres(5)
+"""By how much the time of a file may be before the moment in which it was written: of Linux's CLOCK_REALTIME_COARSE."""
 MOST_UNDONE: Final = 1_000
 """How often one session may be taken back."""
 
@@ -312,12 +315,15 @@ class _Target(msgspec.Struct, frozen=True):
         return [each for each in self.steps if each.number > self.step.number]
 
     def find_pause(self) -> tuple[float, float]:
-        """When the session was as it is to be: from the end of that cell to the start of the next one."""
+        """When the session was as it is to be: from the end of that cell to the start of the next one.
+
+        Files have the time of the last tick of the host's clock: what a cell writes first may be older than its start.
+        """
         following = next(each for each in self.later if not each.skipped)
         if self.step.ended_at is None or following.started_at is None:
             return 0.0, 0.0
         ended, started = (datetime.fromisoformat(each) for each in (self.step.ended_at, following.started_at))
-        return ended.timestamp(), started.timestamp()
+        return ended.timestamp(), started.timestamp() - TICK_SECONDS
 
 
 def _is_same(file: FileInfo, there: FileInfo | None) -> bool:

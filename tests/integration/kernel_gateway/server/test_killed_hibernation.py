@@ -64,9 +64,9 @@ def test_a_kill_at_any_moment_loses_nothing(
     assert service.stop() == 0
 
 
-def ask(service: RunningService, path: str) -> None:
+def ask(service: RunningService, path: str, body: object = None) -> None:
     """A call that the kill cuts off, or that is answered before it."""
     try:
-        httpx.post(f"{service.url}{path}", headers={"Authorization": f"Bearer {service.token}"}, timeout=60)
+        httpx.post(f"{service.url}{path}", headers={"Authorization": f"Bearer {service.token}"}, json=body, timeout=60)
     except httpx.TransportError:
         return
