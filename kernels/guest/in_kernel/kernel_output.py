@@ -18,6 +18,8 @@ import select
 import sys
 import termios
 import threading
+import time
+from contextlib import suppress
 from typing import Any
 
 from ipykernel.iostream import IOPubThread, OutStream
@@ -30,6 +32,11 @@ SEND_MESSAGES = 32
 """Published messages that wait for a slow reader; then the writer waits."""
 
 STARTED_UNDER = "_sandcell_started_under"
+SENDER = "ZMQbg/IO"
+"""How the names of ZMQ's own threads begin, which write to sockets what they are handed."""
+SENT_SECONDS = 0.05
+"""How long a flush waits for them at most: on a busy host they wait for their turn, too."""
+LOOK_SECONDS = 0.0001
 
 
 class ThreadParents:
@@ -85,10 +92,15 @@ class BoundedStream(ThreadParents, OutStream):
         return len(string)
 
     def flush(self) -> None:
-        """Return when everything written so far has been handed to the socket."""
+        """Return when everything written so far has been handed to the socket.
+
+        While a cell runs also when it has left the process, which may end in the next moment.
+        """
         self._drain()
         if self._runs:
             super().flush()
+            if ThreadParents.cell_runs and not self._child:
+                wait_sent()
 
     def fileno(self) -> int:
         """A descriptor whose text is published too, for `subprocess` and the like."""
@@ -193,13 +205,50 @@ class Publisher(IOPubThread):
     """ipykernel's publishing thread; who publishes faster than it can send waits, be it text or images."""
 
     def send_multipart(self, *arguments: Any, **options: Any) -> None:
-        """Hand a message over; called in any thread."""
+        """Hand a message over; called in any thread.
+
+        ipykernel would put what its own thread sends behind all that waits there, and so behind the end of the flush
+        that it is of.
+        """
+        if threading.get_ident() == self.thread.ident:
+            self._really_send(*arguments, **options)
+            return
         super().send_multipart(*arguments, **options)
-        ours = threading.get_ident() == self.thread.ident
-        if len(self._events) > SEND_MESSAGES and not ours and self.thread.is_alive():
+        if len(self._events) > SEND_MESSAGES and self.thread.is_alive():
             sent = threading.Event()
             self.schedule(sent.set)
             sent.wait()
+
+
+senders: list[str] = []
+"""Where the states of ZMQ's own threads are shown."""
+
+
+def find_senders() -> None:
+    """Called once, when the kernel has its sockets and code has none yet."""
+    with suppress(OSError):
+        for task in os.listdir("/proc/self/task"):
+            with open(f"/proc/self/task/{task}/comm") as name:
+                if name.read().startswith(SENDER):
+                    senders.append(f"/proc/self/task/{task}/stat")
+
+
+def wait_sent() -> None:
+    """Wait until ZMQ's own threads sleep: then they have written what they were handed, as far as the reader took it.
+
+    Handing something over wakes such a thread before that returns, and it sleeps again when there is nothing to write.
+    """
+    until = time.monotonic() + SENT_SECONDS
+    for place in senders:
+        with suppress(OSError, ValueError, IndexError):
+            while _runs(place) and time.monotonic() < until:
+                time.sleep(LOOK_SECONDS)
+
+
+def _runs(place: str) -> bool:
+    with open(place, "rb", buffering=0) as file:
+        said = file.read(400)
+    return said[said.rindex(b")") + 2] != ord("S")
 
 
 class Displays(ThreadParents, ZMQDisplayPublisher):

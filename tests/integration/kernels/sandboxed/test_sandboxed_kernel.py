@@ -332,6 +332,16 @@ def test_a_busy_sandbox_is_taken_up_while_it_is_busy(on_stage: Callable[[Test], 
     on_stage(test)
 
 
+@pytest.mark.long
+def test_what_was_flushed_right_before_the_end_of_a_kernel_is_there(on_stage: Callable[[Test], None]) -> None:
+    async def test(stage: Stage) -> None:
+        for end in ("os._exit(0)", "os.kill(os.getpid(), 9)") * 10:
+            outcome = await stage.run(f"import os; print('last words', flush=True); {end}")
+            assert (outcome.status, outcome.stdout) == ("died", "last words\n"), end
+
+    on_stage(test)
+
+
 @pytest.mark.sample("sandboxed")
 @pytest.mark.parametrize("end", ["deadline", "death"])
 def test_what_a_replaced_kernel_said_is_there_for_who_takes_up_the_sandbox_before_it_was_stored(
