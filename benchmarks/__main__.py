@@ -92,6 +92,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="scbench", dir="/tmp") as directory:
             settings = {
                 "environments_dir": data / "environments",
+                "keep_variables": "on_idle",  # as it is where nobody says otherwise
                 "invocations_per_second": 10_000,
                 "requests_per_second": 100_000,
                 "access_key_id": ACCESS_KEY,

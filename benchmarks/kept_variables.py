@@ -18,7 +18,7 @@ from tests.running_service import RunningService
 TABLE = (
     '[kept]\nimage = "python"\nmemory_mb = 8000\nstorage_mb = 5000\n'
     'keep_variables = "each"\nkeep_variables_mb = 1500\n\n'
-    '[off]\nimage = "python"\nmemory_mb = 8000\nstorage_mb = 5000\n'
+    '[off]\nimage = "python"\nmemory_mb = 8000\nstorage_mb = 5000\nkeep_variables = "off"\n'
 )
 FILL = """
 import json, pandas, numpy

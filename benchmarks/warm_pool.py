@@ -24,6 +24,7 @@ BURSTS = (20,)
 MOST_RATIO = 0.06
 FILL_SECONDS = 600.0
 SETTINGS = {
+    "keep_variables": "on_idle",
     "invocations_per_second": 10_000,
     "requests_per_second": 100_000,
     "live_sessions": 1_000,

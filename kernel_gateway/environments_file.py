@@ -86,7 +86,7 @@ class Declared(msgspec.Struct, frozen=True):
     apt: tuple[str, ...] = ()
     pool: PoolSize = msgspec.field(default_factory=PoolSize)
     memory_levels: MemoryLevels = msgspec.field(default_factory=MemoryLevels)
-    keep_variables: str = "off"
+    keep_variables: str | None = None
     keep_variables_mb: int = 100
     hibernate_seconds: int | None = None
     checkpoint_every: int = 0
@@ -361,7 +361,7 @@ def _read_environment(name: str, values: Any, settings: Settings, source: str, p
             one.take_in_range(rows["memory_warn_percent"], settings.memory_warn_percent),
             one.take_in_range(rows["memory_guard_percent"], settings.memory_guard_percent),
         ),
-        keep_variables=one.take_one_of("keep_variables", KEEP_VARIABLES, KEEP_VARIABLES[0]),
+        keep_variables=one.take_one_of("keep_variables", KEEP_VARIABLES, "") if "keep_variables" in one else None,
         keep_variables_mb=one.take_count("keep_variables_mb", 1, MOST_KEPT_MB) if "keep_variables_mb" in one else 100,
         hibernate_seconds=one.take_count("hibernate_seconds", 0, 1_209_600) if "hibernate_seconds" in one else None,
         checkpoint_every=one.take_count("checkpoint_every", 0, MOST_BETWEEN) if "checkpoint_every" in one else 0,

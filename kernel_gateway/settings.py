@@ -301,6 +301,9 @@ class Settings:
     )
     session_timeout_max_seconds: int = setting(TWO_WEEKS, "longest time-to-live one may ask for", low=1, high=TWO_WEEKS)
     idle_timeout_seconds: int = setting(900, "a session's idle timeout when none is asked for", low=1, high=TWO_WEEKS)
+    keep_variables: str = setting(
+        "on_idle", "when variables are written for the kernel after one that dies", choices=("off", "on_idle", "each")
+    )
     hibernate_seconds: int = setting(
         0, "idle time after which a session gives up its sandbox until its next use; 0: never", low=0, high=TWO_WEEKS
     )

@@ -120,8 +120,8 @@ class Environment:
     `files` or as image `blocks`. `pool` says how many sandboxes are started before a session asks for one.
     `memory_levels` say what happens before memory runs out. With `keep_variables` `on_idle` or `each` variables
     outlive a kernel that dies, as far as they need no more than `keep_variables_mb`. A session gives up its sandbox
-    after `hibernate_seconds` without use, 0 for never; None: as the service has it. It has a checkpoint after each
-    `checkpoint_every` executions; 0: only where one is asked for.
+    after `hibernate_seconds` without use, 0 for never. Both are None where the service's setting holds. It has a
+    checkpoint after each `checkpoint_every` executions; 0: only where one is asked for.
     """
 
     name: str
@@ -140,7 +140,7 @@ class Environment:
     variables: tuple[tuple[str, str], ...] = ()
     pool: PoolSize = PoolSize()  # noqa: RUF009 - a frozen value
     memory_levels: MemoryLevels = MemoryLevels()  # noqa: RUF009 - a frozen value
-    keep_variables: str = "off"
+    keep_variables: str | None = None
     keep_variables_mb: int = 100
     hibernate_seconds: int | None = None
     checkpoint_every: int = 0

@@ -52,6 +52,7 @@ class RunningService:
             "port": 0,
             "token": self.token,
             "log_level": "info",  # a failing test shows the requests that it made
+            "keep_variables": "off",  # most sessions of tests would be looked at for nothing
             "idle_memory_seconds": 0,  # a test that adds swap (`swap_file`) must not stop the sessions of others
             **settings,
         }

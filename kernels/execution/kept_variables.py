@@ -63,12 +63,18 @@ class _Restored(Restoration):
     evalue: _Text = ""
 
 
-class _Kept(msgspec.Struct):
-    status: str = ""
-    evalue: _Text = ""
+class Kept(msgspec.Struct):
+    """The names of a kernel, and how many seconds of a processor it took to look at what they are."""
+
     variables: Annotated[list[KeptVariable], msgspec.Meta(max_length=MOST_VARIABLES)] = msgspec.field(
         default_factory=list
     )
+    seconds: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = 0.0
+
+
+class _Kept(Kept):
+    status: str = ""
+    evalue: _Text = ""
 
 
 _Reply = TypeVar("_Reply", _Kept, _Restored)
@@ -82,20 +88,23 @@ async def keep(
     executions: int | None = None,
     at: float | None = None,
     own_id: str = "",
-) -> list[KeptVariable]:
+    memory_bytes: int | None = None,
+) -> Kept:
     """Have the kernel write its variables down, as of a time and so many executions, if those are known.
 
-    With an id of its own it can be ended by `stop`. Raises `DeadlineExceeded`, `SandboxFailed`, a failed hub's error.
+    With an id of its own it can be ended by `stop`, and leaves room on the disk. With `memory_bytes` it ends once its
+    memory has grown by so much. Raises `DeadlineExceeded`, `SandboxFailed`, a failed hub's error.
     """
     stamp = {"generation": hub.generation, "executions": executions, "at": at}
     content = {"do": "keep", "bytes": most_bytes, "seconds": seconds, "stamp": stamp, "id": own_id}
-    return (await _ask(hub, content, seconds - KEEP_SECONDS + ANSWER_SECONDS, _Kept)).variables
+    content |= {"memory": memory_bytes}
+    return await _ask(hub, content, seconds - KEEP_SECONDS + ANSWER_SECONDS, _Kept)
 
 
 def stop(hub: Hub, own_id: str) -> None:
     """Have `keep` come to an end, whether it has begun or not: code is about to come. Raises a failed hub's error.
 
-    What has not been written by then stays as it was.
+    What has not been written by then stays as it was. Code of a value's own that goes on is ended soon after.
     """
     hub.send("control", "sandcell_stop_request", {"id": own_id})
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import TYPE_CHECKING, cast
 
 from kernel_gateway.services.admission.dead_sandboxes import DeadSandboxes
 from kernel_gateway.services.admission.fair_shares import FairShares
@@ -40,6 +41,9 @@ from kernel_gateway.storage.sessions import SessionRow
 from kernels.sandbox import SandboxRuntime
 from kernels.sandboxed.kernel_events import KernelConnected
 from kernels.sandboxed.kernel_launcher import KernelLauncher
+
+if TYPE_CHECKING:
+    from sandcell.models.sessions import KeepVariables
 
 
 class SandboxBuilder:
@@ -115,7 +119,12 @@ class SandboxBuilder:
         find = partial(self._environments.of_session, live.row.environment)
         note = partial(events.note_variables, live)
         return SessionVariables(
-            live, find_environment=find, background=self._background, elsewhere=self._waking, note=note
+            live,
+            default=cast("KeepVariables", self._settings.keep_variables),
+            find_environment=find,
+            background=self._background,
+            elsewhere=self._waking,
+            note=note,
         )
 
     def _handle(self, live: LiveSession, events: SessionEvents, event: SandboxEvent) -> None:

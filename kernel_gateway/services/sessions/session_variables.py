@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 import msgspec
@@ -21,7 +22,7 @@ from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.environments.egress import Find
 from kernel_gateway.services.results.jobs import Job
 from kernel_gateway.storage.hibernations import HibernationRow
-from kernels.errors import DeadlineExceeded, Death, KernelsError
+from kernels.errors import DeadlineExceeded, Death, KernelDied, KernelsError
 from kernels.execution import kept_variables
 from kernels.languages import PYTHON
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
@@ -36,6 +37,12 @@ KEEP_SECONDS: Final = 30.0
 """After how long no further variable is begun where somebody has asked for all of them."""
 IDLE_SECONDS: Final = 1.0
 """After the last code has ended: callers that come back at once are not held up."""
+BACK_OFF: Final = 20.0
+"""What has taken so much of a processor is not looked at again for so many times as long."""
+LOOK_SECONDS: Final = kept_variables.KEEP_SECONDS + 1.0
+"""After how long a value's own code that has not come to an end is ended."""
+OF_ITSELF: Final = ("exit", "signal", "oom")
+"""Causes of a kernel's death that its own code may be: a value's, which ran as it was written down."""
 NO_GENERATION: Final = -1
 """Of what no kernel of this sandbox has kept."""
 MOST_TOLD: Final = 100
@@ -86,6 +93,7 @@ class SessionVariables:
         self,
         live: LiveSession,
         *,
+        default: KeepVariables,
         find_environment: Find,
         background: Background,
         elsewhere: KeptElsewhere,
@@ -94,6 +102,7 @@ class SessionVariables:
         self.restored: Restored | None = live.row.record.restored
         """What the present kernel has of the one before; None of one that began blank."""
         self._live = live
+        self._default = default
         self._find_environment = find_environment
         self._background = background
         self._elsewhere = elsewhere
@@ -106,6 +115,12 @@ class SessionVariables:
         """Of its memory that it may hold while it keeps variables, which takes some; 0: any."""
         self._kept: _Kept | None = None
         self._keeping: asyncio.Task[None] | None = None
+        self._watching = False
+        """Whether a task waits for the session to be idle: one for as long as code comes and goes."""
+        self._last_code = self._not_before = 0.0
+        """When code has ended last, and before which its variables are not looked at again, by the loop's clock."""
+        self._harmful = False
+        """Whether a kernel has died while it kept them."""
         self._died_running = False
         """Whether code ran when the kernel before the present one ended."""
         self._restoring = asyncio.Lock()
@@ -123,16 +138,19 @@ class SessionVariables:
     async def end_of(self, job: Job) -> None:
         """Code has ended: what it left is kept once nothing else comes, or where each time is asked for, now."""
         kernel = self._live.sandbox.kernel
-        if kernel is None or job.row.started is None or job.row.runtime != PYTHON or not await self._learn(kernel):
+        elsewhere = job.row.runtime != PYTHON or (job.context is not None and job.context.name)
+        if kernel is None or job.row.started is None or elsewhere or not await self._learn(kernel):
             return
         self._let_go_of_late(kernel)
-        if self._keeping is not None:
-            self._keeping.cancel()
-        each = self._mode == "each"
-        keeping = self._keep(kernel) if each else self._keep_when_idle(kernel)
-        self._keeping = self._background.spawn(keeping, f"variables of {self._live.id}")
-        if each:
+        self._last_code = asyncio.get_running_loop().time()
+        if self._mode == "each":
+            if self._keeping is not None:
+                self._keeping.cancel()
+            self._keeping = self._background.spawn(self._keep(kernel), f"variables of {self._live.id}")
             await asyncio.wait({self._keeping}, timeout=SETTLE_SECONDS)
+        elif not self._watching:
+            self._watching = True
+            self._keeping = self._background.spawn(self._keep_when_idle(), f"variables of {self._live.id}")
 
     async def _learn(self, kernel: SandboxedKernel) -> bool:
         """Whether variables are to be kept; what decides it is looked for once for each sandbox."""
@@ -143,11 +161,12 @@ class SessionVariables:
                 log.warning("variables_not_kept", session=self._live.id, error=error.code)
                 return False
             record = self._live.row.record
-            self._mode = record.keep_variables or cast("KeepVariables", environment.keep_variables)
+            declared = cast("KeepVariables | None", environment.keep_variables)
+            self._mode = record.keep_variables or declared or self._default
             self._most_bytes = (record.keep_variables_mb or environment.keep_variables_mb) << 20
             self._most_percent = min(environment.memory_levels.percents, default=0)
             self._kernel = kernel
-        return self._mode != "off"
+        return self._mode != "off" and not self._harmful
 
     def _let_go_of_late(self, kernel: SandboxedKernel) -> None:
         """Code has run in a kernel that could not be given what was kept: that is older than what there is now."""
@@ -207,7 +226,7 @@ class SessionVariables:
         found = await kept_variables.keep(hub, most_bytes, KEEP_SECONDS, executions=executions, at=at)
         if await self._learn(kernel) and kernel.hub is hub:
             self._kept = _Kept(kernel, hub.generation, at, executions)
-        return found
+        return found.variables
 
     async def take_over(self, kernel: SandboxedKernel, at: float, lay: Callable[[], Awaitable[None]]) -> None:
         """Give a blank kernel variables as they were at a time elsewhere, which `lay` puts into its sandbox.
@@ -221,8 +240,17 @@ class SessionVariables:
 
     def _make_way(self, kernel: SandboxedKernel) -> None:
         """What is being kept because the session was idle is given up for now: it is no longer."""
-        if self._asked and self._mode == "on_idle" and kernel.hub is not None:
+        if self._mode == "on_idle":
+            self._end_look(kernel)
+
+    def _end_look(self, kernel: SandboxedKernel) -> None:
+        """Have what is being kept come to an end. Raises our errors."""
+        if self._asked and kernel.hub is not None:
             kept_variables.stop(kernel.hub, self._own_id)
+
+    def _end_late_look(self, kernel: SandboxedKernel) -> None:
+        with suppress(KernelsError):  # it is being replaced
+            self._end_look(kernel)
 
     def forget(self) -> None:
         """The next kernel is to be blank, as somebody has asked for."""
@@ -284,41 +312,59 @@ class SessionVariables:
         log.info("variables_restored", session=self._live.id, generation=restored.generation, why=restored.why)
         self._note(_describe(restored))
 
-    async def _keep_when_idle(self, kernel: SandboxedKernel) -> None:
-        await asyncio.sleep(IDLE_SECONDS)
+    async def _keep_when_idle(self) -> None:
+        """Called once for many executions: those of a busy session cost nothing more."""
+        loop = asyncio.get_running_loop()
+        try:
+            seen = None
+            while seen != self._last_code:
+                # An event would be one more thing for each execution.
+                while (left := max(self._last_code + IDLE_SECONDS, self._not_before) - loop.time()) > 0:  # noqa: ASYNC110
+                    await asyncio.sleep(left)
+                seen, kernel = self._last_code, self._live.sandbox.kernel
+                if kernel is not None:
+                    await self._keep_if_idle(kernel)
+        finally:
+            self._watching = False
+
+    async def _keep_if_idle(self, kernel: SandboxedKernel) -> None:
         if await self._learn(kernel) and not self._live.busy:
             await self._keep(kernel)
 
     async def _keep(self, kernel: SandboxedKernel) -> None:
-        each = self._mode == "each"
-        if kernel.residence.stopped or await self._is_short(kernel):
-            return
+        each, loop = self._mode == "each", asyncio.get_running_loop()
+        memory_bytes = 0 if kernel.residence.stopped else await self._find_spare_memory(kernel)
         hub, kept = kernel.hub, self._kept
-        if hub is None or (self._live.busy and not each) or kernel.residence.stopped:
+        if memory_bytes <= 0 or hub is None or (self._live.busy and not each) or kernel.residence.stopped:
             return
         if kept is not None and not kept.is_in(kernel, hub.generation):
             return  # it is to be given those of the one before first, which keeping would remove
         executions, at, self._asked = self._live.executions, self._live.now(), True
-        self._own_id = uuid.uuid4().hex
+        self._own_id, began = uuid.uuid4().hex, loop.time()
+        ending = loop.call_later(LOOK_SECONDS, self._end_late_look, kernel)
         try:
-            await kept_variables.keep(hub, self._most_bytes, executions=executions, at=at, own_id=self._own_id)
+            found = await kept_variables.keep(
+                hub, self._most_bytes, executions=executions, at=at, own_id=self._own_id, memory_bytes=memory_bytes
+            )
         except KernelsError as error:
+            self._harmful = isinstance(error, KernelDied) and error.death.cause in OF_ITSELF
+            self._not_before = loop.time() + (loop.time() - began) * BACK_OFF
             log.warning("variables_not_kept", session=self._live.id, error=str(error))
             return
         finally:
             self._asked = False
-        if self._kept is kept and kernel.hub is hub:  # else it was replaced as it answered
+            ending.cancel()
+        self._not_before = loop.time() + found.seconds * BACK_OFF
+        if found.variables and self._kept is kept and kernel.hub is hub:  # else it was replaced as it answered
             self._kept = _Kept(kernel, hub.generation, at, executions)
 
-    async def _is_short(self, kernel: SandboxedKernel) -> bool:
-        """Whether memory is too full to be pickled in; what was kept before stays."""
-        if not self._most_percent:
-            return False
+    async def _find_spare_memory(self, kernel: SandboxedKernel) -> int:
+        """How much it may take to pickle in, in bytes; where that is none, what was kept before stays."""
         try:
             usage = await kernel.usage()
         except KernelsError:
-            return True
-        return usage.memory_held_bytes * 100 >= usage.memory_limit_bytes * self._most_percent
+            return 0
+        return usage.memory_limit_bytes * (self._most_percent or 100) // 100 - usage.memory_held_bytes
 
 
 def _describe(restored: Restored) -> str:

@@ -29,8 +29,7 @@ SMALL_BYTES = 64 * 1024
 BUFFER_BYTES = 4096
 """A buffer of an array that is larger is written from where it is."""
 ALIGNMENT = 64
-NO_TIME = "there was no time for it"
-NO_ROOM = "there is no room for it within `keep_variables_mb`"
+NO_ROOM = "there is no room for it within `keep_variables_mb`, or on the disk"
 CLOUDPICKLE = "sandcell_cloudpickle"
 """What pickles name the module by: no package of the image's, or of the user's, is taken for it."""
 
@@ -49,12 +48,13 @@ class Late(NotKept):
 
 
 class Place(NamedTuple):
-    """Where a value goes: a new file, and that of before, if there is one; so many bytes, until the time is over."""
+    """Where a value goes: a new file, and that of before, if there is one; so many bytes, until it is over."""
 
     path: str
     old_path: str | None
     most_bytes: int
-    is_over: Callable[[], bool]
+    is_over: Callable[[], str]
+    """Why nothing more is to be written, empty for as long as there is time and memory for it."""
 
 
 class Writer(io.RawIOBase):
@@ -89,8 +89,8 @@ class Writer(io.RawIOBase):
         if self.file is None and self._old is None:
             self._begin()
         for start in range(0, whole.nbytes, PIECE_BYTES):
-            if self._is_over():
-                raise Late(NO_TIME)
+            if why := self._is_over():
+                raise Late(why)
             self._put(whole[start : start + PIECE_BYTES])
         return whole.nbytes
 

@@ -48,9 +48,14 @@ PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 BEGUN = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 
 LOOK_SECONDS = 0.005
+PAGE_BYTES: int = os.sysconf("SC_PAGE_SIZE")
 KERNEL_PACKAGES = "/opt/sandcell/kernel"
 
 NO_TIME = "there was no time for it"
+NO_MEMORY = "there was no memory to write it from"
+SHARE = 3
+"""Of the room on the disk, where the session is not to give up its sandbox: while new files are written the old ones
+stay, and as much again is left to the session's code."""
 INTERRUPTED = "an interrupt came before it was restored"
 
 Row = dict[str, Any]
@@ -72,18 +77,33 @@ class KeptVariables:
         self._number = 0
         self.is_unwanted: Callable[[], bool] = lambda: False
         """Whether there is no more time for what is being kept: another thread may say so."""
+        self._in_value = False
 
-    def keep(self, names: dict[str, Any], hidden: Any, most_bytes: int, seconds: float, stamp: Row) -> Row:
+    def keep(
+        self,
+        names: dict[str, Any],
+        hidden: Any,
+        most_bytes: int,
+        seconds: float,
+        stamp: Row,
+        *,
+        memory_bytes: int | None = None,
+        share: bool = False,
+    ) -> Row:
         """Write what has changed since the last time, `most_bytes` in all; says of each name whether it is kept.
 
-        `stamp` is what the service knows of this moment: `generation`, `executions`, `at`.
+        `stamp` is what the service knows of this moment: `generation`, `executions`, `at`. It ends once the process has
+        grown by `memory_bytes`; with `share` no more is kept than is good for the disk.
         """
-        until = time.monotonic() + seconds
+        until, began = time.monotonic() + seconds, time.thread_time()
+        has_grown = _watch_growth(memory_bytes)
 
-        def is_over() -> bool:
-            return time.monotonic() > until or self.is_unwanted()
+        def is_over() -> str:
+            return NO_TIME if time.monotonic() > until or self.is_unwanted() else NO_MEMORY if has_grown() else ""
 
         os.makedirs(self._directory, mode=0o700, exist_ok=True)
+        if share:
+            most_bytes = min(most_bytes, self._find_room() // SHARE)
         try:
             rows = self._write_all(names, hidden, most_bytes, is_over)
             self._commit(rows, {**stamp, "python": PYTHON})
@@ -93,10 +113,21 @@ class KeptVariables:
         told = [
             _tell(name, "lost" if _has_no_value(row) else "kept", str(row.get("why", ""))) for name, row in rows.items()
         ]
-        return {"status": "ok", "variables": told}
+        return {"status": "ok", "variables": told, "seconds": time.thread_time() - began}
+
+    def end_value(self) -> None:
+        """Called in a signal's handler: end what code of a value's own does, if it is that which runs."""
+        if self._in_value:
+            raise self._values.Late(NO_TIME)
+
+    def _find_room(self) -> int:
+        """What is free on the disk, and what the files of before take."""
+        disk = os.statvfs(self._directory)
+        rows = (self._rows or {}).values()
+        return int(disk.f_bavail * disk.f_frsize + sum(row.get("bytes", 0) for row in rows if "file" in row))
 
     def _write_all(
-        self, names: dict[str, Any], hidden: Any, most_bytes: int, is_over: Callable[[], bool]
+        self, names: dict[str, Any], hidden: Any, most_bytes: int, is_over: Callable[[], str]
     ) -> dict[str, Row]:
         old, rows = self._rows or {}, dict[str, Row]()
         first: dict[int, str] = {}
@@ -118,8 +149,9 @@ class KeptVariables:
                 rows[name] = {**rows[name], "shared": other}
         return rows
 
-    def _write(self, name: str, names: dict[str, Any], old: Row, left: int, is_over: Callable[[], bool]) -> Row:
+    def _write(self, name: str, names: dict[str, Any], old: Row, left: int, is_over: Callable[[], str]) -> Row:
         """The row of a value; no other file of it stays. What there was no time for stays as it was, and says so."""
+        self._in_value = True
         try:
             return self._describe(name, names, old, left, is_over)
         except KeyboardInterrupt:
@@ -129,8 +161,10 @@ class KeptVariables:
             late = late and old.get("bytes", 0) <= left
             stale = {"executions": old.get("executions", self._stamp.get("executions"))} if late else {}
             return {**(old if late else {}), **stale, "why": self._say(error)}
+        finally:
+            self._in_value = False
 
-    def _describe(self, name: str, names: dict[str, Any], old: Row, left: int, is_over: Callable[[], bool]) -> Row:
+    def _describe(self, name: str, names: dict[str, Any], old: Row, left: int, is_over: Callable[[], str]) -> Row:
         value = names[name]
         if isinstance(value, types.ModuleType):
             if sys.modules.get(value.__name__) is not value or value.__name__ == "__main__":
@@ -139,8 +173,8 @@ class KeptVariables:
         if isinstance(value, BEGUN):
             raise self._values.NotKept("code that has begun: a generator")
         self._values.refuse_file(value)
-        if is_over():
-            raise self._values.Late(NO_TIME)
+        if why := is_over():
+            raise self._values.Late(why)
         digest = _digest(value)
         if digest is not None and digest == old.get("digest") and old["bytes"] <= left:
             return {key: old[key] for key in old if key not in ("executions", "why", "shared")}
@@ -324,6 +358,22 @@ class KeptVariables:
             raise
         except BaseException:
             return name[:LONGEST_WHY]
+
+
+def _watch_growth(most_bytes: int | None) -> Callable[[], bool]:
+    """Says whether this process holds so much more memory than now; a pickler notes each object that it has seen."""
+    if most_bytes is None:
+        return lambda: False
+    try:
+        before = _measure_memory()
+    except (OSError, ValueError, IndexError):
+        return lambda: False
+    return lambda: _measure_memory() - before > most_bytes
+
+
+def _measure_memory() -> int:
+    with open("/proc/self/statm", "rb", buffering=0) as file:
+        return int(file.read(200).split()[1]) * PAGE_BYTES
 
 
 class _Shared:

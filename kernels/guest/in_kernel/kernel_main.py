@@ -68,6 +68,8 @@ KEPT_REQUEST = "sandcell_kept_request"
 ROWS_REQUEST = "sandcell_rows_request"
 STOP_REQUEST = b'"sandcell_stop_request"'
 RESTORE_SECONDS = 60.0
+STOP_SECONDS = 0.5
+"""How long a value's own code may go on once keeping it is to end."""
 GUARD_SIGNAL = signal.SIGURG
 """The guest's word that memory runs out: not SIGINT, whose handler code and asyncio replace, and one whose default
 harms nobody."""
@@ -124,8 +126,9 @@ class Kernel(IPythonKernel):
     """
 
     shell_class = Type(Shell)
-    _stopped = ""
-    """Which keeping of variables is to end, by its id: code is about to come."""
+    _stopped = _keeping = _ended = ""
+    """Which keeping of variables is to end, by its id: code is about to come. Which is under way, and which our signal
+    is to end in a value's own code."""
     _interrupted_early = False
     _interrupted_at = 0.0
     """When an interrupt ended the keeping of variables, of Unix time; 0 once code has begun after it."""
@@ -204,6 +207,11 @@ class Kernel(IPythonKernel):
         """
         if os.getpid() != self._process:
             return
+        ended, self._ended = self._ended, ""
+        if ended and not os.path.exists(self._guard_file):
+            if ended == self._keeping:
+                self._kept.end_value()
+            return
         shell = cast("Any", self.shell)
         own = (shell.user_ns, shell.user_global_ns)
         while frame is not None and not any(frame.f_globals is each for each in own):
@@ -234,28 +242,55 @@ class Kernel(IPythonKernel):
                 reply, content = "sandcell_variables_reply", self._variables()
             elif STOP_REQUEST in asked:  # nobody waits for an answer
                 self._stopped = str(request["content"]["id"])
+                asyncio.get_running_loop().call_later(STOP_SECONDS, self._end_value, self._stopped)
                 return
             else:
                 reply, content = "sandcell_context_reply", self._enter_context(request["content"])
             session.send(self.control_stream, reply, content, request, ident=identities)
 
+    def _end_value(self, own: str) -> None:
+        """In the control thread: a value's own code goes on, though what it is written for is to end."""
+        if self._keeping == own:
+            self._ended = own
+            signal.pthread_kill(cast("int", threading.main_thread().ident), GUARD_SIGNAL)
+            asyncio.get_running_loop().call_later(STOP_SECONDS, self._end_value, own)
+
+    def _keep(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Write variables down; one with an id is of the service's own accord, with what bounds it."""
+        shell, own = cast("Any", self.shell), asked.get("id", "")
+        names, hidden = shell.user_ns, shell.user_ns_hidden
+        if self._contexts is not None and not self._contexts.is_default:
+            return {"status": "error", "evalue": "the code ran in a context of its own"}
+        if own and self._kept is None and holds_nothing(names, hidden):
+            return {"status": "ok", "variables": []}
+        kept = self._load_kept()
+        kept.is_unwanted = lambda: bool(own) and self._stopped == own
+        limits = asked["bytes"], asked["seconds"], asked.get("stamp", {})
+        show, self._keeping = warnings.showwarning, own
+        if own:
+            warnings.showwarning = lambda *_warning, **_more: None  # nobody has asked for what it would be about
+        try:
+            found = kept.keep(names, hidden, *limits, memory_bytes=asked.get("memory"), share=bool(own))
+            return cast("dict[str, Any]", found)
+        finally:
+            warnings.showwarning, self._keeping = show, ""
+
+    def _load_kept(self) -> Any:
+        self._kept = self._kept or load("kept_variables").KeptVariables(load("kept_values"))
+        return self._kept
+
     def _handle_kept(self, stream: Any, identity: Any, parent: Any) -> None:
         """Between cells, in the thread that runs code: variables for the next kernel, or those of the last one."""
         shell, asked = cast("Any", self.shell), parent["content"]
         try:
-            self._kept = self._kept or load("kept_variables").KeptVariables(load("kept_values"))
             if asked["do"] == "restore":
                 whose = asked.get("expected"), asked.get("generation")
                 seconds, forget = asked.get("seconds", RESTORE_SECONDS), asked.get("forget", False)
-                content = self._kept.restore(shell.user_ns, seconds, *whose, forget=forget)
+                content = self._load_kept().restore(shell.user_ns, seconds, *whose, forget=forget)
             elif asked["do"] == "prepare":
-                content = self._kept.prepare(asked["seconds"])
-            elif self._contexts is not None and not self._contexts.is_default:
-                content = {"status": "error", "evalue": "the code ran in a context of its own"}
+                content = self._load_kept().prepare(asked["seconds"])
             else:
-                limits, own = (asked["bytes"], asked["seconds"]), asked.get("id", "")
-                self._kept.is_unwanted = lambda: bool(own) and self._stopped == own
-                content = self._kept.keep(shell.user_ns, shell.user_ns_hidden, *limits, asked.get("stamp", {}))
+                content = self._keep(asked)
         except BaseException as error:  # of code of the user's, whose `SystemExit` is not the kernel's end
             if isinstance(error, KeyboardInterrupt):
                 self._interrupted_at = time.time()
@@ -367,6 +402,11 @@ class Kernel(IPythonKernel):
         return str(super().getpass(*arguments, **options))
 
 
+def holds_nothing(names: dict[Any, Any], hidden: Any) -> bool:
+    """Whether no name is one that would be kept."""
+    return all(type(name) is not str or name.startswith("_") or name in hidden for name in list(names))
+
+
 streams: dict[str, Any] = {}
 
 
@@ -402,6 +442,7 @@ class KernelApp(IPKernelApp):
                 streams[name] = stream
         if "stdout" in streams:
             output.remember_starts(streams["stdout"])
+        output.find_senders()
 
 
 def make_stream(*arguments: Any, **options: Any) -> Any:

@@ -34,7 +34,7 @@ SEND_MESSAGES = 32
 STARTED_UNDER = "_sandcell_started_under"
 SENDER = "ZMQbg/IO"
 """How the names of ZMQ's own threads begin, which write to sockets what they are handed."""
-SENT_SECONDS = 0.05
+SENT_SECONDS = 1.0
 """How long a flush waits for them at most: on a busy host they wait for their turn, too."""
 LOOK_SECONDS = 0.0001
 
@@ -237,6 +237,7 @@ def wait_sent() -> None:
     """Wait until ZMQ's own threads sleep: then they have written what they were handed, as far as the reader took it.
 
     Handing something over wakes such a thread before that returns, and it sleeps again when there is nothing to write.
+    gVisor shows it as awake a moment later: there some text may still be lost.
     """
     until = time.monotonic() + SENT_SECONDS
     for place in senders:

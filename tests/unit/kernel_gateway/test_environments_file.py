@@ -286,7 +286,7 @@ def test_each_environment_says_when_its_memory_is_short() -> None:
 def test_variables_are_kept_where_a_table_says_so() -> None:
     told = environments('[etl]\nimage = "data"\nkeep_variables = "on_idle"\nkeep_variables_mb = 7')
     assert (told["etl"].keep_variables, told["etl"].keep_variables_mb) == ("on_idle", 7)
-    assert environments("[etl]\nimage = 'data'")["etl"].keep_variables == "off"
+    assert environments("[etl]\nimage = 'data'")["etl"].keep_variables is None, "as the service has it"
     with pytest.raises(SettingInvalid, match="keep_variables must be one of"):
         environments("[python]\nkeep_variables = 'always'")
 

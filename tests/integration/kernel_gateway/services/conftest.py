@@ -115,6 +115,7 @@ def house_in(directory: Path, short_directory: Path, environments_dir: Path) -> 
             interrupt_grace_seconds=1.0,
             flush_deadline_seconds=1.0,
             drain_seconds=1.0,
+            keep_variables="off",  # most sessions of tests would be looked at for nothing
             idle_memory_seconds=0,  # a test that adds swap (`swap_file`) must not stop the sessions of others
         )
     )

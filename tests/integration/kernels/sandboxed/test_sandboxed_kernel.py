@@ -333,6 +333,7 @@ def test_a_busy_sandbox_is_taken_up_while_it_is_busy(on_stage: Callable[[Test], 
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("runtime_name", ["runc", "crun"])
 def test_what_was_flushed_right_before_the_end_of_a_kernel_is_there(on_stage: Callable[[Test], None]) -> None:
     async def test(stage: Stage) -> None:
         for end in ("os._exit(0)", "os.kill(os.getpid(), 9)") * 10:

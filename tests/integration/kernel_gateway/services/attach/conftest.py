@@ -31,6 +31,7 @@ def house(tmp_path_factory: pytest.TempPathFactory, short_directory: Path, envir
             attach_replay_bytes=1_000_000,
             attach_message_bytes=200_000,
             idle_memory_seconds=0,
+            keep_variables="off",
         )
     )
 

@@ -6,10 +6,12 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from kernel_gateway import settings
 from kernel_gateway.errors import GenerationMismatch, InvalidRequest
 from kernel_gateway.services.sessions import session_variables
 from kernel_gateway.services.sessions.session_variables import SessionVariables
@@ -60,9 +62,10 @@ LOST = {
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory, short_directory: Path, environments_dir: Path) -> House:
     house = house_in(tmp_path_factory.mktemp("data"), short_directory, environments_dir)
-    table = '[keeps]\nimage = "python"\nkeep_variables = "on_idle"\nkeep_variables_mb = 20\n'
+    table = '[keeps]\nimage = "python"\nkeep_variables_mb = 20\n'
     (Path(house.settings.data_dir) / "environments.toml").write_text(table)
-    return house
+    default = next(row.default for row in settings.table() if row.name == "keep_variables")
+    return House(replace(house.settings, keep_variables=default))  # nobody has asked for what happens here
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +74,7 @@ def on_session(house: House) -> Iterator[OnSession]:
     stack = AsyncExitStack()
     with asyncio.Runner() as runner, pytest.MonkeyPatch.context() as patch:
         patch.setattr(session_variables, "IDLE_SECONDS", 0.0)
+        patch.setattr(session_variables, "BACK_OFF", 0.0)
         gateway = runner.run(stack.enter_async_context(house.gateway()))
         session = runner.run(
             gateway.start(environment="keeps", timeout_seconds=1_000_000, idle_timeout_seconds=1_000_000)
@@ -99,7 +103,7 @@ async def die(gateway: Gateway, session: Session) -> None:
     ran = await gateway.run(session, f"import os; os.kill(os.getpid(), {signal.SIGKILL.value})")
     assert ran.status == "died"
     await live.sandbox.kernel.ready()
-    await live.variables._keep_when_idle(live.sandbox.kernel)
+    await live.variables._keep_if_idle(live.sandbox.kernel)
 
 
 async def restored(gateway: Gateway, session: Session) -> Restored:
@@ -157,7 +161,7 @@ def test_what_has_no_room_is_lost_alone(on_session: OnSession) -> None:
         assert await gateway.text(session, "fits, after") == "(1, 2)"
         lost = [each for each in (await restored(gateway, session)).variables if each.outcome == "lost"]
         assert [(each.name, each.why) for each in lost] == [
-            ("large", "there is no room for it within `keep_variables_mb`")
+            ("large", "there is no room for it within `keep_variables_mb`, or on the disk")
         ]
 
     on_session(test)
@@ -186,7 +190,7 @@ def test_a_kernel_that_code_ran_in_is_given_nothing_older(
         await keep(gateway, session, "kept")
         monkeypatch.setattr(live.variables, "_most_percent", 1)  # memory is short from here on
         await gateway.run(session, "kept = 3")
-        await live.variables._keep_when_idle(live.sandbox.kernel)
+        await live.variables._keep_if_idle(live.sandbox.kernel)
         await die(gateway, session)
         assert await gateway.text(session, "kept") == "2", "what was kept before memory was short is there"
         told = await restored(gateway, session)
@@ -199,9 +203,12 @@ SLOW = """
 class Slow:
     def __reduce__(self):
         import os, time
-        if not os.path.exists("keeping"):
+        while not os.path.exists("keeping"):
             open("keeping", "w").close()
-            time.sleep(600)
+            try:
+                time.sleep(600)
+            except Exception:  # what ends the code of values; an interrupt is none
+                os.unlink("keeping")
         return list, ()
 slow = Slow()
 """
@@ -256,6 +263,66 @@ def test_code_that_comes_while_variables_are_kept_runs_before_the_rest_is(on_ses
         asked = live.variables._own_id
         stopped = await gateway.text(session, "stopped = get_ipython().kernel._stopped; del patient; stopped")
         assert stopped == repr(asked)
+
+    on_session(test)
+
+
+STUCK = """
+class Stuck:
+    def __reduce__(self):
+        import time
+        open("stuck", "w").close()
+        time.sleep(600)
+stuck, after = Stuck(), 1
+"""
+
+
+def test_code_does_not_wait_for_the_code_of_a_value_that_goes_on(on_session: OnSession) -> None:
+    async def test(gateway: Gateway, session: Session) -> None:
+        live = await gateway.services.registry.require(gateway.me, session.id)
+        await gateway.run(session, STUCK)
+
+        async def keeping() -> bool:
+            return Path(live.sandbox.kernel.info.workspace_directory, "stuck").exists()
+
+        await gateway.until(keeping)
+        assert await gateway.text(session, "after") == "1"
+        await gateway.run(session, "del stuck")
+
+    on_session(test)
+
+
+def test_a_session_whose_kernel_dies_of_it_is_not_asked_again(on_session: OnSession) -> None:
+    async def test(gateway: Gateway, session: Session) -> None:
+        session = await gateway.start(environment="keeps")
+        live = await gateway.services.registry.require(gateway.me, session.id)
+        await keep(gateway, session, "here = 1")
+        bomb = "class Bomb:\n    def __reduce__(self): import os; os.kill(os.getpid(), 9)\nbomb = Bomb()"
+        await gateway.run(session, bomb)
+
+        async def replaced() -> bool:
+            return live.sandbox.generation == 2
+
+        await gateway.until(replaced)
+        assert await gateway.text(session, "here") == "1"
+        await gateway.run(session, bomb)
+        await live.variables._keep_if_idle(live.sandbox.kernel)
+        assert await gateway.text(session, "bomb is not None") == "True"
+        assert live.sandbox.generation == 2
+
+    on_session(test)
+
+
+def test_a_session_without_variables_has_nothing_loaded_and_nothing_kept(on_session: OnSession) -> None:
+    async def test(gateway: Gateway, _session: Session) -> None:
+        session = await gateway.start(environment="keeps")
+        live = await gateway.services.registry.require(gateway.me, session.id)
+        await gateway.run(session, "print(1); _own = 2")
+        await live.variables._keep_if_idle(live.sandbox.kernel)
+        assert await gateway.text(session, "get_ipython().kernel._kept is None") == "True"
+        await gateway.run(session, "import os; os._exit(1)")
+        assert await gateway.text(session, "'_own' in globals()") == "False"
+        assert (await gateway.show(session)).restored is None
 
     on_session(test)
 

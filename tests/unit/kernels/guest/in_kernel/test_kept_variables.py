@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import linecache
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from kernels.guest.in_kernel import kept_values, kept_variables
-from kernels.guest.in_kernel.kept_variables import INDEX, INTERRUPTED, NO_TIME, STAMP, KeptVariables
+from kernels.guest.in_kernel.kept_variables import INDEX, INTERRUPTED, NO_MEMORY, NO_TIME, STAMP, KeptVariables
 
 LARGE = 300_000
 PLENTY = 10_000_000
@@ -76,6 +77,39 @@ def test_a_value_that_is_refused_half_way_leaves_no_file(tmp_path: Path, happen:
         assert len(list(tmp_path.iterdir())) == 4, "the index, its stamp and two values"
     found, lost = restore(tmp_path)
     assert (found, list(lost)) == ({"number": 2, "listed": [1]}, ["refused"])
+
+
+def test_what_would_take_more_memory_than_there_is_ends_it(tmp_path: Path) -> None:
+    held: list[bytearray] = []
+    grow = Fails(lambda: held.append(bytearray(b"x") * 64_000_000))
+    kept = new(tmp_path)
+    keep(kept, {"before": bytes(LARGE)})
+    told = kept.keep({"before": bytes(LARGE), "grows": grow, "after": 1}, {}, PLENTY, SECONDS, {}, memory_bytes=10**7)
+    outcomes = [(each["outcome"], each["why"]) for each in told["variables"]]
+    assert outcomes == [("kept", ""), ("lost", NO_MEMORY), ("lost", NO_MEMORY)]
+    assert told["seconds"] > 0
+
+
+def test_a_third_of_the_room_on_the_disk_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = new(tmp_path)
+    monkeypatch.setattr(kept, "_find_room", lambda: 3 * LARGE)
+    told = kept.keep({"fits": bytes(LARGE // 2), "not": bytes(LARGE)}, {}, PLENTY, SECONDS, {}, share=True)
+    assert [each["outcome"] for each in told["variables"]] == ["kept", "lost"]
+
+
+def test_room_is_what_is_free_and_what_was_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    free = os.statvfs(tmp_path)
+    monkeypatch.setattr(os, "statvfs", lambda _path: free)
+    kept = new(tmp_path)
+    keep(kept, {"large": bytes(LARGE), "also": "large"})
+    assert 0 <= kept._find_room() - free.f_bavail * free.f_frsize - LARGE < 2_000
+
+
+def test_the_code_of_a_value_that_goes_on_is_ended_and_nothing_else(tmp_path: Path) -> None:
+    kept = new(tmp_path)
+    kept.end_value()  # as where it was about to end by itself
+    told = keep(kept, {"goes_on": Fails(kept.end_value), "after": 1})["variables"]
+    assert [(each["outcome"], each["why"]) for each in told] == [("lost", NO_TIME), ("kept", "")]
 
 
 def test_a_value_without_room_leaves_no_file(tmp_path: Path) -> None:
