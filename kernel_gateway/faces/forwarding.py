@@ -36,6 +36,7 @@ from kernel_gateway.faces.librechat.identifiers import parse_id
 from kernel_gateway.faces.mcp.handler import PATH as MCP_PATH
 from kernel_gateway.faces.mcp.handler import SESSION_HEADER as MCP_SESSION
 from kernel_gateway.faces.receiving import read_length
+from kernel_gateway.faces.signs import SIGNED_PATH, Signs
 from kernel_gateway.storage.states.gateways import Home
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ STALL_SECONDS: Final = 60.0
 _ADDRESSES: Final = (
     (re.compile(r"/v1/(?:admin/)?sessions/([^/]+)"), "session"),
     (re.compile(r"/v1/workspaces/([^/]+)"), "workspace"),
+    (re.compile(r"/v1/replays/([^/]+)"), "replay"),
     (re.compile(r"/api/(?:kernels|sessions)/([^/]+)"), "session"),
     (re.compile(r"(?:/v2)?/sandboxes/([^/]+)"), "sandbox"),
     (re.compile(r"/librechat/v1/(?:files|sessions|download)/([^/]+)"), "storage"),
@@ -69,7 +71,10 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class Named(msgspec.Struct, frozen=True):
-    """What a request is for: a session, a workspace, a sandbox of Agent Engine, or what one gateway has in memory."""
+    """What a request is for: a session, a workspace, a sandbox of Agent Engine, what one gateway has in memory.
+
+    Of an address that is signed and of a conversation only `Signs` says which session and workspace they are.
+    """
 
     kind: str
     name: str
@@ -85,7 +90,9 @@ def find_named(path: str, query: str, headers: HTTPHeaders) -> Named | None:
         return _read("sandbox", headers.get(SESSION) or next(iter(parse_qs(query).get("sessionId", [])), ""))
     if path == MCP_PATH and (conversation := _CONVERSATION.match(headers.get(MCP_SESSION, ""))):
         return Named("gateway", conversation[1])
-    return _read("sandbox", headers[SANDBOX_HEADER]) if SANDBOX_HEADER in headers else None
+    if SANDBOX_HEADER in headers:
+        return _read("sandbox", headers[SANDBOX_HEADER])
+    return Named("signature", query) if path == SIGNED_PATH and "signature=" in query else None
 
 
 class _From(msgspec.Struct):
@@ -101,6 +108,7 @@ class _Body(msgspec.Struct):
     continue_session: str | None = None
     session_id: str | None = None
     inputs: str | None = None
+    runtime_session_hint: str | None = None
 
 
 def may_name(request: HTTPServerRequest) -> bool:
@@ -117,6 +125,8 @@ def find_in_body(path: str, body: bytes) -> Named | None:
         found = msgspec.json.decode(body, type=_Body)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
+    if found.runtime_session_hint:
+        return Named("conversation", found.runtime_session_hint)
     forked = found.from_.session if found.from_ is not None else None
     for kind, name in (
         ("workspace", found.workspace_id),
@@ -164,8 +174,9 @@ def make_head(request: HTTPServerRequest, gateway_id: str) -> bytes:
 class Forwards:
     """All that one gateway passes on; without other gateways nothing."""
 
-    def __init__(self, gateways: Gateways) -> None:
+    def __init__(self, gateways: Gateways, signs: Signs) -> None:
         self._gateways = gateways
+        self._signs = signs
         self._client = TCPClient()
         self._lookups = asyncio.Semaphore(MOST_LOOKUPS)
         self._tls: ssl.SSLContext | None = None
@@ -186,9 +197,13 @@ class Forwards:
     def _is_here(self, named: Named) -> bool:
         return named.kind == "session" and self._gateways.lives_here(named.name)
 
-    async def find(self, named: Named) -> Home | None:
+    async def find(self, named: Named, request: HTTPServerRequest) -> Home | None:
         async with asyncio.timeout(LOOKUP_SECONDS), self._lookups:
-            home = await self._gateways.find(named.kind, named.name)
+            if named.kind == "signature":
+                named = Named("session", await self._signs.find_signed(request))
+            elif named.kind == "conversation":
+                named = Named("workspace", await self._signs.find_conversation(request, named.name))
+            home = await self._gateways.find(named.kind, named.name) if named.name else None
         if home is None or not self._gateways.is_self(home):
             return home
         if home.live:
@@ -196,7 +211,7 @@ class Forwards:
                 await self._gateways.wait_taken()
         return None
 
-    async def connect(self, named: Named) -> tuple[Home, IOStream] | None:
+    async def connect(self, named: Named, request: HTTPServerRequest) -> tuple[Home, IOStream] | None:
         """A connection to where it is; None once it is here, or at none, or cannot be had: then a face says so.
 
         While its gateway does not answer it may be taken over: nothing was sent yet, so the request waits for that.
@@ -206,11 +221,12 @@ class Forwards:
         give_up = asyncio.get_running_loop().time() + patience
         while True:
             try:
-                home = await self.find(named)
+                home = await self.find(named, request)
                 return None if home is None else (home, await self._dial(home.address))
             except (GatewayError, OSError, StreamClosedError, TimeoutError) as error:
                 if asyncio.get_running_loop().time() > give_up:
-                    log.warning("gateway_not_reached", of=named.kind, name=named.name, error=str(error))
+                    name = "" if named.kind in {"signature", "conversation"} else named.name
+                    log.warning("gateway_not_reached", of=named.kind, name=name, error=str(error))
                     return None
             await asyncio.sleep(AGAIN_SECONDS)
 
@@ -229,13 +245,13 @@ class Forwards:
         stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         return stream
 
-    async def connect_by_body(self, path: str, body: bytes) -> tuple[Home, IOStream] | None:
+    async def connect_by_body(self, request: HTTPServerRequest, body: bytes) -> tuple[Home, IOStream] | None:
         """The same by a body that has been read; what is here is asked of this gateway's own address.
 
         For such a body cannot be put back on its connection. None: not even that can be reached.
         """
-        named = find_in_body(path, body)
-        found = None if named is None or self._is_here(named) else await self.connect(named)
+        named = find_in_body(request.path, body)
+        found = None if named is None or self._is_here(named) else await self.connect(named, request)
         lease = self._gateways.lease
         if found is not None or lease is None:
             return found
@@ -299,10 +315,10 @@ class _Undecided(HTTPMessageDelegate):
         connection: Any = self._request.connection
         body = b""
         if self._named is not None:
-            found = await self._forwards.connect(self._named)
+            found = await self._forwards.connect(self._named, self._request)
         else:
             body = await self._read(connection, headers)
-            found = await self._forwards.connect_by_body(self._request.path, body) if body else None
+            found = await self._forwards.connect_by_body(self._request, body) if body else None
             if found is None:
                 connection.detach().close()
                 return

@@ -17,6 +17,7 @@ from kernel_gateway.faces.librechat.identifiers import KEY, find_token, split_to
 from kernel_gateway.faces.rest.handler import RestHandler
 from kernel_gateway.faces.rest.table import TABLE
 from kernel_gateway.faces.routing import Address
+from kernel_gateway.faces.signs import Signs
 from kernel_gateway.hosts import Hosts
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class OwnHosts(Router):
         self.application = application
         self._refused: dict[str, Any] = {"services": services}
         self._hosts = hosts
-        self._forwards = Forwards(services.gateways)
+        self._forwards = Forwards(services.gateways, Signs(services))
 
     def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> HTTPMessageDelegate | None:
         _take_token(request)

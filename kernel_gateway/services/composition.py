@@ -403,6 +403,7 @@ class Services(Foundation):
             settings=self.settings,
             clock=self.clock,
             database=self.database,
+            gateway_id="" if self.database.lease is None else self.database.lease.place.gateway_id,
             redaction=self.redaction,
             background=self.background,
             sessions=self.sessions,
@@ -491,10 +492,10 @@ class Services(Foundation):
         self._last_use = LastUse(database)
         self.identity = Identity(database, clock.now, self._last_use)
         self.tokens = Tokens(database, self.identity, clock, revoked)
-        self.sign_ins = SignIns(clock, self.identity)
+        self.sign_ins = SignIns(database, clock, self.identity)
         self.provider = OpenIdProvider(self.settings, clock)
         self.access_keys = AccessKeys(database, self.settings, clock, self._last_use, revoked)
-        self.sandbox_tokens = SandboxTokens(self.settings, clock, self.identity, self.registry)
+        self.sandbox_tokens = SandboxTokens(self.settings, clock, database, self.identity, self.registry)
         self.attach_tokens = AttachTokens(database, self.registry, self.identity, clock, revoked)
         self.principals = Principals(
             settings=self.settings,
@@ -530,15 +531,7 @@ class Services(Foundation):
             lifecycle=self.lifecycle,
             commands=self.commands,
         )
-        self.gateways = Gateways(
-            settings=self.settings,
-            database=self.database,
-            open_calls=self.open_calls,
-            registry=self.registry,
-            lifecycle=self.lifecycle,
-            adoption=adoption,
-            finish_undo=self.undo.finish,
-        )
+        self._build_gateways(adoption)
         self.upkeep = Reconciler(
             settings=self.settings,
             clock=self.clock,
@@ -555,6 +548,21 @@ class Services(Foundation):
             adoption=adoption,
             backlog=self._build_backlog(),
         )
+
+    def _build_gateways(self, adoption: Adoption) -> None:
+        """What there is to do with other gateways."""
+        self.gateways = Gateways(
+            settings=self.settings,
+            database=self.database,
+            open_calls=self.open_calls,
+            registry=self.registry,
+            lifecycle=self.lifecycle,
+            adoption=adoption,
+            finish_undo=self.undo.finish,
+            hand_over=self.principals.hand_over_here,
+            limits=self.limits,
+        )
+        self.gateways.on_change(self.audit.note_alive)
 
     def _build_backlog(self) -> Backlog:
         """What an earlier process has left undone."""

@@ -10,22 +10,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import structlog
 
 from kernel_gateway.errors import GatewayError
 from kernel_gateway.services.admission.open_calls import OpenCalls
+from kernel_gateway.services.admission.rates import Limits
 from kernel_gateway.services.adoption import Adoption
 from kernel_gateway.services.credentials.sign_ins import find_person, is_person, name_person
 from kernel_gateway.services.sessions.lifecycle import Lifecycle
+from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage import sessions
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.engines.lease import Lease
-from kernel_gateway.storage.states import gateways
+from kernel_gateway.storage.states import gateways, uses
 from kernel_gateway.storage.states.gateways import Home
 
 log = structlog.get_logger(__name__)
@@ -49,6 +51,8 @@ class Gateways:
         lifecycle: Lifecycle,
         adoption: Adoption,
         finish_undo: Callable[[Sequence[str]], None],
+        hand_over: Callable[[LiveSession, str], Awaitable[None]],
+        limits: Limits,
         let_go: Callable[[], None] = lambda: os._exit(1),
     ) -> None:
         self._settings = settings
@@ -58,6 +62,10 @@ class Gateways:
         self._lifecycle = lifecycle
         self._adoption = adoption
         self._finish_undo = finish_undo
+        self._hand_over = hand_over
+        self._limits = limits
+        if database.lease is not None:
+            limits.share()
         self._let_go = let_go
         self._pause = min(settings.gateway_lease_seconds / RENEWALS, LONGEST_PAUSE_SECONDS)
         self._taking = asyncio.Lock()
@@ -140,6 +148,7 @@ class Gateways:
         alive = await self._database.run(gateways.list_alive)
         for heard in self._on_change:
             heard(frozenset(alive))
+        await self._share_uses()
         await self._end_void()
 
     async def _take_over(self) -> set[str]:
@@ -164,6 +173,11 @@ class Gateways:
             self._let_go()
             raise
 
+    async def _share_uses(self) -> None:
+        """What was counted here against limits of how often counts at the others, and theirs here."""
+        changed = self._limits.list_changed()
+        self._limits.note_others(await self._database.run(lambda c: uses.exchange(c, changed)))
+
     async def _end_void(self) -> None:
         """What was revoked or disabled at another gateway ends here, too."""
         credentials, principals = self._open_calls.list_credentials()
@@ -177,6 +191,11 @@ class Gateways:
         for each in disabled:
             self._open_calls.end_principal(each)
             self._open_calls.end_credential(name_person(each))  # while it looks at others
-        for live in self._registry:
-            if live.row.principal_id in disabled and live.ending is None:
+        for live in list(self._registry):
+            if live.row.principal_id not in disabled or live.ending is not None:
+                continue
+            heir_id = disabled[live.row.principal_id]
+            if heir_id is None:
                 self._lifecycle.end(live, "disabled", "its owner was disabled")
+            else:
+                await self._hand_over(live, heir_id)

@@ -116,7 +116,7 @@ class Database:
             if not self._sqlite:
                 postgresql.require_usable(connection)
             hold(connection, "tables")  # of gateways that start at once one makes them
-            if self.lease is not None and not schema.is_up_to_date(connection):
+            if self.lease is not None and schema.disturbs_others(connection):
                 self.lease.require_alone(connection)
             schema.bring_up_to_date(connection)
             if self.lease is not None:

@@ -74,10 +74,14 @@ def _read_principal(row: Row[Any]) -> PrincipalRow:
     return PrincipalRow(row.id, row.name, row.admin, created, disabled, row.live_sessions, row.live)
 
 
-def disable(connection: Connection, principal_id: str, now: float) -> None:
-    """Nothing of the principal's counts from now on; one that is disabled stays so since when it was."""
-    this = (principals.c.id == principal_id, principals.c.disabled.is_(None))
-    connection.execute(update(principals).where(*this).values(disabled=micros(now)))
+def disable(connection: Connection, principal_id: str, now: float, heir_id: str | None = None) -> None:
+    """Nothing of the principal's counts from now on; one that is disabled stays so since when it was.
+
+    Its live sessions are to be the heir's, or to end.
+    """
+    this = principals.c.id == principal_id
+    connection.execute(update(principals).where(this).values(heir=heir_id))
+    connection.execute(update(principals).where(this, principals.c.disabled.is_(None)).values(disabled=micros(now)))
 
 
 def enable(connection: Connection, principal_id: str) -> None:

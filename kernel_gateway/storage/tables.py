@@ -48,9 +48,11 @@ principals = Table(
     Column("disabled", BigInteger),
     Column("live_sessions", Integer),
     Column("cpu", BigInteger, nullable=False, server_default="0"),
+    Column("heir", String),
 )
-"""`disabled` is since when none of its credentials counts. `live_sessions` is its own quota; null: the setting's. `cpu`
-is the processor time of its sessions that have ended, in microseconds."""
+"""`disabled` is since when none of its credentials counts, `heir` whose its sessions become then; null: they end.
+`live_sessions` is its own quota; null: the setting's. `cpu` is the processor time of its sessions that have
+ended, in microseconds."""
 
 tokens = Table(
     "tokens",
@@ -417,6 +419,44 @@ attach_tokens = Table(
     Index("ix_attach_tokens_session_id_number", "session_id", "number"),
 )
 """Tokens that let a Jupyter client attach to one session. `can` is what else they allow: words with spaces between."""
+
+sign_ins = Table(
+    "sign_ins",
+    metadata,
+    _number(),
+    Column("digest", String, nullable=False, unique=True),
+    Column("credential_id", String, nullable=False),
+    Column("expires", BigInteger, nullable=False),
+    Column("link", Boolean, nullable=False),
+    Column("most", BigInteger),
+    Column("person", LargeBinary),
+    Column("looks_at", String, nullable=False),
+    Index("ix_sign_ins_credential_id_number", "credential_id", "number"),
+)
+"""Browsers that are signed in to the console, and links that sign in, by the digests of their secrets."""
+
+sandbox_tokens = Table(
+    "sandbox_tokens",
+    metadata,
+    _number(),
+    Column("session_id", ForeignKey("sessions.id"), nullable=False),
+    Column("credential_id", String, nullable=False),
+    UniqueConstraint("session_id", "credential_id", name="uq_sandbox_tokens_session_id_credential_id"),
+)
+"""Which tokens were derived for live sessions, for addresses that are signed with one and do not say whose they are."""
+
+uses = Table(
+    "uses",
+    metadata,
+    Column("gateway_id", String, primary_key=True),
+    Column("what", String, primary_key=True),
+    Column("key", String, primary_key=True),
+    Column("taken", BigInteger, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Index("ix_uses_at", "at"),
+)
+"""What each of several gateways has counted lately against limits of how often, since it counts. By its life: a gateway
+that begins again counts from 0."""
 
 audit = Table(
     "audit",

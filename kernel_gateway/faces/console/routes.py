@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from functools import partial
 from typing import Final
 
@@ -111,7 +112,7 @@ async def sign_in(call: AdmittedCall) -> Response:
         vouched = await call.services.provider.finish(find_attempt(call.headers), body.state, body.code)
         signed_in = await sign_ins.use_rights(vouched.name, vouched.rights)
     call.found = signed_in.caller
-    sign_ins.sign_out(find_secret(call.headers))
+    await sign_ins.sign_out(find_secret(call.headers))
     cookie = make_cookie(call.headers, signed_in.secret, SIGN_IN_SECONDS)
     return Response(_describe(signed_in.caller, signed_in.looks_at), headers={"Set-Cookie": cookie})
 
@@ -134,22 +135,19 @@ async def look_at_principal(call: AdmittedCall) -> WhoIsSignedIn:
     body: LookAt = call.body
     secret = find_secret(call.headers)
     call.found = caller = await call.services.sign_ins.look_at(secret, body.principal)
-    return _describe(caller, call.services.sign_ins.list_looked_at(secret))
+    return _describe(caller, await call.services.sign_ins.list_looked_at(secret))
 
 
 async def get_sign_in(call: AdmittedCall) -> WhoIsSignedIn:
-    return _describe(call.caller, call.services.sign_ins.list_looked_at(find_secret(call.headers)))
+    return _describe(call.caller, await call.services.sign_ins.list_looked_at(find_secret(call.headers)))
 
 
 async def sign_out(call: AdmittedCall) -> Response:
-    """The cookie goes also when it counts no longer, as after a restart of the service."""
+    """The cookie goes also when it counts no longer, and stays while the database cannot be told."""
     sign_ins, secret = call.services.sign_ins, find_secret(call.headers)
-    try:
+    with contextlib.suppress(Unauthorized):
         call.found = await sign_ins.authenticate(secret)  # for the audit log
-    except Unauthorized:
-        pass
-    finally:
-        sign_ins.sign_out(secret)  # also while the database does not answer
+    await sign_ins.sign_out(secret)
     return Response(headers={"Set-Cookie": make_cookie(call.headers, "", 0)})
 
 

@@ -77,7 +77,7 @@ async def _create(call: Call, otherwise: int) -> Response:
         session = await _begin_from(call, snapshot, timeout, variables)
     else:
         session = await _begin(call, timeout, variables)
-    return Response(describe(call, session))
+    return Response(await describe(call, session))
 
 
 async def _begin(call: Call, timeout: int, variables: dict[str, str]) -> Session:
@@ -149,9 +149,9 @@ def _reaches_internet(environment: Environment) -> bool:
     return environment.network.mode != "SANDBOX"
 
 
-def describe(call: Call, session: Session) -> dict[str, Any]:
+async def describe(call: Call, session: Session) -> dict[str, Any]:
     """The answer to a client that begins to use one."""
-    token = call.services.sandbox_tokens.derive(call.caller.credential_id, session.id)
+    token = await call.services.sandbox_tokens.give(call.caller.credential_id, session.id)
     return answers.describe_sandbox(session, token)
 
 
@@ -168,7 +168,7 @@ async def connect_sandbox(call: Call) -> Response:
         if call.body.memory is False:
             await services.sessions.restart(call.principal, session_id)
     session = await services.sessions.set_lifetime(call.principal, session_id, timeout, only_later=not paused)
-    return Response(describe(call, session), status=201 if paused else None)
+    return Response(await describe(call, session), status=201 if paused else None)
 
 
 async def pause_sandbox(call: Call) -> None:
@@ -197,7 +197,7 @@ async def get_sandbox(call: Call) -> Response:
     if live is not None and live.surroundings is not None and live.surroundings.hibernates:
         shown["lifecycle"]["onTimeout"] = "pause"
     if call.caller.may("run"):
-        shown["envdAccessToken"] = call.services.sandbox_tokens.derive(call.caller.credential_id, session.id)
+        shown["envdAccessToken"] = await call.services.sandbox_tokens.give(call.caller.credential_id, session.id)
     return Response(shown)
 
 

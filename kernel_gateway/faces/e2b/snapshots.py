@@ -70,13 +70,14 @@ async def fork_sandbox(call: Call) -> Response:
     await require_sandbox(call)
     wanted = [build_wanted(call, None, body.timeout or OLD_TIMEOUT_SECONDS) for _ in range(body.count)]
     work = services.session_copies.fork(call.principal, call.session_id, wanted)
-    return Response([_describe_fork(call, each) for each in await services.background.carry_out(work, "fork")])
+    forks = await services.background.carry_out(work, "fork")
+    return Response([await _describe_fork(call, each) for each in forks])
 
 
-def _describe_fork(call: Call, found: Session | GatewayError) -> dict[str, Any]:
+async def _describe_fork(call: Call, found: Session | GatewayError) -> dict[str, Any]:
     if isinstance(found, GatewayError):
         return {"error": errors.describe(found, "control")}
-    return {"sandbox": describe(call, found)}
+    return {"sandbox": await describe(call, found)}
 
 
 def _describe_snapshot(session: Session) -> dict[str, Any]:

@@ -74,7 +74,7 @@ class Places:
     async def choose(self, principal: Principal, body: ExecuteCode) -> str | None:
         """The workspace that the code is at home in; None: it gets a new one. Raises NotFound."""
         if body.runtime_session_hint:
-            return await self._choose_named(principal, body.runtime_session_hint)
+            return await find_named_workspace(self._services, principal, body.runtime_session_hint)
         if body.session_id:
             workspace_id = parse_id(body.session_id)
             if (await self._services.workspaces.find_session(principal, workspace_id))[0] is not None:
@@ -92,14 +92,6 @@ class Places:
             if session_id is not None:
                 return workspace_id
         return None
-
-    async def _choose_named(self, principal: Principal, hint: str) -> str:
-        """The first of a conversation's workspaces that was not removed: ids are given once."""
-        for number in itertools.count():
-            workspace_id = name_session(principal.id, hint, number)
-            if not await self._services.workspaces.is_gone(workspace_id):
-                break
-        return workspace_id
 
     async def open(self, principal: Principal, workspace_id: str | None) -> Place:
         """A live session over this workspace, started now if there is none; over a new one for None."""
@@ -206,6 +198,15 @@ class Places:
             written = await self._services.files.write(principal, place.session_id, path, chunks)
             staged.copies[path] = (source, file.id, version_of(found), version_of(written))
         return path
+
+
+async def find_named_workspace(services: Services, principal: Principal, hint: str) -> str:
+    """The first of a conversation's workspaces that was not removed: ids are given once."""
+    for number in itertools.count():
+        workspace_id = name_session(principal.id, hint, number)
+        if not await services.workspaces.is_gone(workspace_id):
+            break
+    return workspace_id
 
 
 @dataclass(kw_only=True)

@@ -61,6 +61,7 @@ class McpHandler(FaceHandler):
     def initialize(self, services: Services, sessions: McpSessions) -> None:  # type: ignore[override]
         super().initialize(services)
         self._sessions = sessions
+        self._token = ""
         self._caller: Caller | None = None
         self._message: Message | None = None
         self._session: McpSession | None = None
@@ -72,7 +73,8 @@ class McpHandler(FaceHandler):
         self._require_origin()
         scheme, _, token = self.request.headers.get("Authorization", "").partition(" ")
         usable = scheme.lower() == "bearer" and len(token) <= MOST_TOKEN_CHARACTERS
-        self._caller = caller = await self.services.identity.authenticate(token.strip() if usable else "")
+        self._token = token.strip() if usable else ""
+        self._caller = caller = await self.services.identity.authenticate(self._token)
         self.services.limits.take_request(caller.principal)
         self.enter(caller)
         if self.request.method not in METHODS:
@@ -128,12 +130,13 @@ class McpHandler(FaceHandler):
         if not given:
             raise InvalidRequest(f"{SESSION_HEADER} is missing: a session begins with initialize")
         self._session = session = self._sessions.require(caller.principal, given)
+        session.backend.token = self._token
         return session
 
     async def _answer_request(self, caller: Caller, request: Request) -> Response:
         headers: dict[str, str] = {}
         if request.method == "initialize" and SESSION_HEADER not in self.request.headers:
-            self._session = session = self._sessions.begin(caller.principal, self._find_environment())
+            self._session = session = self._sessions.begin(caller.principal, self._token, self._find_environment())
             headers[SESSION_HEADER] = session.id
         else:
             session = self._find_session(caller)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from kernel_gateway.errors import LimitReached, NotFound
-from kernel_gateway.faces.mcp.backend import ServiceBackend
+from kernel_gateway.faces.mcp.elsewhere import GatewayBackend
 from kernel_gateway.identity.principal import Principal
 from sandcell.mcp.conversation import Conversation
 from sandcell.tools.toolbox import Toolbox
@@ -27,6 +27,7 @@ class McpSession:
     id: str
     principal_id: str
     conversation: Conversation
+    backend: GatewayBackend
     used: float
     open_requests: int = 0
     timer: asyncio.TimerHandle | None = field(default=None, repr=False)
@@ -50,7 +51,7 @@ class McpSessions:
         self._services = services
         self._sessions: dict[str, McpSession] = {}
 
-    def begin(self, principal: Principal, environment: str | None) -> McpSession:
+    def begin(self, principal: Principal, token: str, environment: str | None) -> McpSession:
         """A new session; raises LimitReached when the principal's are all busy."""
         settings = self._services.settings
         own = [each for each in self._sessions.values() if each.principal_id == principal.id]
@@ -59,8 +60,9 @@ class McpSessions:
             if not idle:
                 raise LimitReached(f"{len(own)} MCP sessions are busy already: end one first", retry_after_seconds=10.0)
             self.end(min(idle, key=lambda each: each.used))
+        backend = GatewayBackend(self._services, principal, token)
         toolbox = Toolbox(
-            ServiceBackend(self._services, principal),
+            backend,
             environment=environment or settings.mcp_environment,
             name="MCP",
             labels={"mcp": "yes"},
@@ -68,7 +70,7 @@ class McpSessions:
         )
         loop = asyncio.get_running_loop()
         session_id = self._services.gateways.prefix + secrets.token_urlsafe(RANDOMNESS)
-        session = McpSession(session_id, principal.id, Conversation(toolbox), loop.time())
+        session = McpSession(session_id, principal.id, Conversation(toolbox), backend, loop.time())
         self._sessions[session.id] = session
         self._watch(session)
         return session
@@ -95,7 +97,7 @@ class McpSessions:
             return
         if session.timer is not None:
             session.timer.cancel()
-        self._services.background.spawn(session.conversation.aclose(), "end of an MCP session")
+        self._services.background.spawn(_close(session), "end of an MCP session")
 
     def _watch(self, session: McpSession) -> None:
         loop, idle_seconds = asyncio.get_running_loop(), self._services.settings.mcp_idle_seconds
@@ -104,3 +106,10 @@ class McpSessions:
             self.end(session)
         else:
             session.timer = loop.call_later(left, self._watch, session)
+
+
+async def _close(session: McpSession) -> None:
+    try:
+        await session.conversation.aclose()
+    finally:
+        await session.backend.aclose()

@@ -114,7 +114,8 @@ class Principals:
     async def _disable(self, row: PrincipalRow, heir: PrincipalRow | None, by: Principal) -> Disabled:
         now = self._clock.now()
         try:
-            await self._database.run(lambda connection: principals.disable(connection, row.id, now))
+            heir_id = heir.id if heir is not None else None
+            await self._database.run(lambda connection: principals.disable(connection, row.id, now, heir_id))
         finally:  # also when nobody waits for the answer any more, since the change is made all the same
             self._forget_credentials()
             calls = self._open_calls.end_principal(row.id)
@@ -126,17 +127,26 @@ class Principals:
             for each in live:
                 self._lifecycle.end(each, "disabled", f"its owner was disabled by {by.name}")
         else:
-            await asyncio.gather(*(self._hand_over(each, heir, by) for each in live))
+            await asyncio.gather(*(self.hand_over(each, heir.id, heir.name, by.name) for each in live))
         return Disabled(row.name, rfc3339(now), calls, [each.id for each in live], heir.name if heir else None)
 
-    async def _hand_over(self, live: LiveSession, heir: PrincipalRow, by: Principal) -> None:
+    async def hand_over(self, live: LiveSession, heir_id: str, heir_name: str, by: str) -> None:
         """The row first: the heir hears of nothing that is not stored. Attached clients have been disconnected."""
         session_id, workspace_id = live.id, live.row.workspace_id
-        await self._database.run(lambda c: sessions.hand_over(c, session_id, workspace_id, heir.id))
-        live.row = replace(live.row, principal_id=heir.id)
-        live.sandbox.egress_gateway.hand_over(heir.id)
-        text = f"**Handed over** to `{heir.name}` by `{by.name}`."
-        await self._record.note(live, "handed_over", text)
+        await self._database.run(lambda c: sessions.hand_over(c, session_id, workspace_id, heir_id))
+        if live.row.principal_id == heir_id:  # of several gateways this one has heard of it twice
+            return
+        live.row = replace(live.row, principal_id=heir_id)
+        live.sandbox.egress_gateway.hand_over(heir_id)
+        await self._record.note(live, "handed_over", f"**Handed over** to `{heir_name}` by `{by}`.")
+
+    async def hand_over_here(self, live: LiveSession, heir_id: str) -> None:
+        """Another of several gateways has disabled the session's owner."""
+        heir = await self._database.run(lambda c: principals.find_enabled(c, heir_id))
+        if heir is None:
+            self._lifecycle.end(live, "disabled", "its owner was disabled, and so was the heir")
+            return
+        await self.hand_over(live, heir.id, heir.name, "an administrator")
 
     def _principal_info(self, row: PrincipalRow) -> PrincipalInfo:
         return PrincipalInfo(

@@ -1,10 +1,15 @@
-"""How often: token buckets of each principal's calls, and of each address's failures to say who it is."""
+"""How often: token buckets of each principal's calls, and of each address's failures to say who it is.
+
+They are in memory, so that a call costs no query. Several gateways tell each other, as often as they look at one
+another, what they have let through; each takes that from its own buckets afterwards, which may leave them in debt. So
+all together let through, over any time, what one would, and each a bucket more until it has heard of the others.
+"""
 
 from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 
 from kernel_gateway.errors import RateLimited
 from kernel_gateway.identity.principal import Principal
@@ -14,6 +19,10 @@ MOST_BUCKETS = 10_000
 REQUESTS_BURST_SECONDS = 5.0
 """So many seconds' worth of requests may come at once: a client that shows a list asks for what is in it."""
 FAILURES_BURST_SECONDS = 10.0
+MOST_DEBT_SECONDS = 5.0
+"""How long a bucket at most has nothing for what other gateways have let through."""
+FORGET_SECONDS = 30.0
+"""What was counted for others and has not changed for so long begins at nothing."""
 LONGEST_PAUSE_SECONDS = 5.0
 """How long a failed authentication is answered later at most."""
 
@@ -26,19 +35,29 @@ class Buckets:
         self._burst = burst
         self._monotonic = monotonic
         self._buckets: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
+        self.counted: Counted | None = None
+        """What was let through here, for other gateways; None where there are none."""
 
     def take(self, key: Hashable) -> float:
         """Take one and return 0; when there is none, the seconds until there is."""
         left = self._level(key)
         allowed = left >= 1
         self._set(key, left - 1 if allowed else left)
+        if allowed and self.counted is not None:
+            self.counted.add(key)
         return 0.0 if allowed else (1 - left) / self.per_second
 
     def owe(self, key: Hashable, most_seconds: float) -> float:
         """Take one in any case; the seconds until it is paid for, at most these."""
         left = max(self._level(key) - 1, -most_seconds * self.per_second)
         self._set(key, left)
+        if self.counted is not None:
+            self.counted.add(key)
         return max(0.0, -left) / self.per_second
+
+    def give_away(self, key: Hashable, count: int) -> None:
+        """So many were let through elsewhere."""
+        self._set(key, max(self._level(key) - count, -MOST_DEBT_SECONDS * self.per_second))
 
     def _level(self, key: Hashable) -> float:
         now = self._monotonic()
@@ -50,6 +69,29 @@ class Buckets:
         self._buckets.move_to_end(key)
         if len(self._buckets) > MOST_BUCKETS:
             self._buckets.popitem(last=False)
+
+
+class Counted:
+    """How many were let through by each key; what has changed since it was asked for."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._counts: OrderedDict[str, tuple[int, float]] = OrderedDict()
+        self._changed: set[str] = set()
+
+    def add(self, key: Hashable) -> None:
+        name, now = str(key), self._monotonic()
+        count, since = self._counts.get(name, (0, now))
+        self._counts[name] = (count + 1 if now - since < FORGET_SECONDS else 1, now)
+        self._counts.move_to_end(name)
+        self._changed.add(name)
+        if len(self._counts) > MOST_BUCKETS:
+            gone, _ = self._counts.popitem(last=False)
+            self._changed.discard(gone)
+
+    def take_changed(self) -> dict[str, int]:
+        changed, self._changed = self._changed, set()
+        return {name: self._counts[name][0] for name in changed}
 
 
 class Limits:
@@ -66,12 +108,37 @@ class Limits:
         self._invocations = Buckets(invocations, max(invocations, 1.0), monotonic)
         self._requests = Buckets(requests, max(requests * REQUESTS_BURST_SECONDS, 1.0), monotonic)
         self._failures = Buckets(failures, max(failures * FAILURES_BURST_SECONDS, 1.0), monotonic)
+        self._monotonic = monotonic
+        self._by_name = {"invocations": self._invocations, "requests": self._requests, "failures": self._failures}
+        self._seen: OrderedDict[tuple[str, str, str], int] | None = None
 
     @classmethod
     def of(cls, settings: Settings) -> Limits:
         """Those that the settings say."""
         invocations, requests = settings.invocations_per_second, settings.requests_per_second
         return cls(invocations, requests, settings.failed_authentications_per_second)
+
+    def share(self) -> None:
+        """Other gateways are to be told from now on."""
+        for each in self._by_name.values():
+            each.counted = Counted(self._monotonic)
+
+    def list_changed(self) -> dict[tuple[str, str], int]:
+        """What was let through, since it is counted, where that has changed since this was last asked."""
+        counted = {name: each.counted.take_changed() for name, each in self._by_name.items() if each.counted}
+        return {(name, key): count for name, counts in counted.items() for key, count in counts.items()}
+
+    def note_others(self, counted: Mapping[tuple[str, str, str], int]) -> None:
+        """What others have let through since they count, by gateway, name and key; one's first look only learns it."""
+        first, self._seen = self._seen is None, self._seen or OrderedDict()
+        for (gateway, name, key), count in counted.items():
+            seen = self._seen.pop((gateway, name, key), 0)
+            self._seen[gateway, name, key] = count
+            news = count - seen if count >= seen else count
+            if news and not first and name in self._by_name:
+                self._by_name[name].give_away(key, news)
+        while len(self._seen) > 3 * MOST_BUCKETS:
+            self._seen.popitem(last=False)
 
     def take_invocation(self, principal: Principal) -> None:
         """Count one invocation; raises RateLimited with the wait until the next is free."""

@@ -3,6 +3,9 @@
 What was just written comes from memory; what a sink has missed, since it was down or behind, from the database, where
 its position is kept. A sink that takes nothing delays neither calls nor other sinks, and loses only what retention
 removes meanwhile, which is logged.
+
+Of several gateways the first by its id that lives brings what all have written to a sink that is not of a host alone.
+It does not look at the leases before each delivery: where one is taken over from, records may come twice.
 """
 
 from __future__ import annotations
@@ -34,17 +37,23 @@ SAVE_SECONDS = 10.0
 """How often a position is written down at most: what a killed service delivered since comes again."""
 RETRY_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 60.0
+SETTLE_SECONDS = 3.0
+"""How long a gateway is the first of those that live before it delivers: the one before has seen it by then."""
 NOT_KNOWN = -1
 log = structlog.get_logger(__name__)
 
 
 class Sink(Protocol):
-    """A place for lines. `last` is the number and hash of the last line that it knows to be there, if it can say so."""
+    """A place for lines; `of_host`: each of several gateways has one of its own."""
 
     name: str
+    of_host: bool
 
     async def open(self) -> tuple[int, str] | None:
-        """Raises StartRefused for what only the operator can put right."""
+        """The number and hash of the last line that it knows to be there, if it can say so.
+
+        Raises StartRefused for what only the operator can put right.
+        """
 
     async def deliver(self, entries: Sequence[Entry]) -> None:
         """Have them for good when this returns; raises OSError, and then none, some or all of them are there."""
@@ -59,8 +68,10 @@ class Feed:
         self._database = database
         self._sink = sink
         lease = database.lease
-        # Each of several gateways has sinks of its own, which get the records of all.
-        self._key = sink.name if lease is None else f"{sink.name} of {lease.place.gateway_id}"
+        self._gateway_id = "" if lease is None or sink.of_host else lease.place.gateway_id
+        self._key = sink.name if lease is None or self._gateway_id else f"{sink.name} of {lease.place.gateway_id}"
+        self._delivers = not self._gateway_id
+        self._first_since: float | None = None
         self._position = NOT_KNOWN
         self._saved = (0, 0.0)
         self._recent: deque[Entry] = deque()
@@ -103,6 +114,19 @@ class Feed:
             self._forget()
         self._wake.set()
 
+    def note_alive(self, gateway_ids: frozenset[str]) -> None:
+        """These gateways live: the first by its id delivers what all have written."""
+        if not self._gateway_id:
+            return
+        if self._gateway_id != min(gateway_ids | {self._gateway_id}):
+            self._first_since = None
+        elif self._first_since is None:
+            self._first_since = time.monotonic()
+        since = self._first_since
+        self._delivers = since is not None and time.monotonic() - since >= SETTLE_SECONDS
+        self._behind = True
+        self._wake.set()
+
     async def run(self) -> None:
         """Deliver what comes, and again what could not be delivered."""
         pause = RETRY_SECONDS
@@ -118,11 +142,16 @@ class Feed:
 
     async def deliver(self) -> None:
         """Deliver what there is, all of it; raises OSError, TimeoutError, GatewayError."""
-        if self._position == NOT_KNOWN:
-            await self.open()
         while True:
             self._wake.clear()
+            if not self._delivers:
+                await self._save()
+                self._position = NOT_KNOWN
+                self._forget()
+                return
             try:
+                if self._position == NOT_KNOWN:
+                    await self.open()
                 entries = self._take_recent() or (await self._read() if self._behind else [])
                 if not entries:
                     await self._save(only_later=True)

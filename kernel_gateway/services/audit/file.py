@@ -107,6 +107,7 @@ class FileSink:
     """The audit file as a place that the log goes to."""
 
     name = "file"
+    of_host = True
 
     def __init__(self, file: AuditFile) -> None:
         self._file = file

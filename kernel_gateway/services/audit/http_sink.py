@@ -19,6 +19,7 @@ class HttpSink:
     """One connection, kept as long as the server keeps it."""
 
     name = "http"
+    of_host = False
 
     def __init__(self, url: str, token: str) -> None:
         self._url = url

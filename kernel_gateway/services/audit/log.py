@@ -153,6 +153,11 @@ class Audit:
             return False
         return owner[2] or not self._refusals.take(owner)
 
+    def note_alive(self, gateway_ids: frozenset[str]) -> None:
+        """Of several gateways these live: one of them brings what all have written to the sinks that they share."""
+        for feed in self._feeds:
+            feed.note_alive(gateway_ids)
+
     async def run(self) -> None:
         """Write what waits, and bring to the sinks what is written."""
         async with asyncio.TaskGroup() as group:

@@ -31,6 +31,7 @@ class SyslogSink:
     """One connection, opened when there is something to send, and again after it broke."""
 
     name = "syslog"
+    of_host = False
 
     def __init__(self, address: SyslogAddress) -> None:
         self._address = address

@@ -1,24 +1,26 @@
 """Tokens that are good for one session alone, derived from the token that started it or connected to it.
 
-Nothing of them is stored: a token names the credential it was derived from and proves it with a MAC under the service's
+None of them is stored: a token names the credential it was derived from and proves it with a MAC under the service's
 key. It counts for as long as that credential does, and reaches what its principal owns. Addresses of files may be
 signed with one and do not say whose they are: such a signature is tried against the tokens of live sessions that were
-used lately.
+used lately, and then against those that were given out, of which the database knows for whom.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
 import re
 import uuid
 from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from kernel_gateway.errors import Unauthorized
+from kernel_gateway.errors import Unauthorized, translated
 from kernel_gateway.identity.principal import Caller
 from kernel_gateway.identity.sealing import key_in
 from kernel_gateway.services.clock import Clock
@@ -26,6 +28,8 @@ from kernel_gateway.services.credentials.access_keys import KEY_FILE
 from kernel_gateway.services.credentials.authentication import Identity
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.settings import Settings
+from kernel_gateway.storage.database import Database
+from kernel_gateway.storage.states import sign_ins
 
 TOKEN: Final = re.compile(r"([0-9a-f]{32})([0-9a-f]{64})")
 MOST_KNOWN: Final = 4
@@ -33,21 +37,30 @@ MOST_KNOWN: Final = 4
 
 So nobody's push out another's. A wrong signature costs a short hash of each.
 """
+MOST_TRIED: Final = 10_000
+"""Tokens of all live sessions that a signature is tried against which none that was used lately has made."""
+TRY_SECONDS: Final = 30.0
 SIGNATURE_LENGTH: Final = 46
 LONGEST_EXPIRATION: Final = 15
 """Of a signature, in digits."""
 NOT_SIGNED: Final = "the signature is not one of this service's, or its sandbox is gone"
+Find = Callable[[Iterable[tuple[str, str, str]]], tuple[str, str, str] | None]
+"""Which of these made a signature: session, credential and token."""
 _PURPOSE: Final = b"sandcell sandbox tokens 1"
 
 
 class SandboxTokens:
     """Gives them out and checks them."""
 
-    def __init__(self, settings: Settings, clock: Clock, identity: Identity, registry: Registry) -> None:
+    def __init__(
+        self, settings: Settings, clock: Clock, database: Database, identity: Identity, registry: Registry
+    ) -> None:
         self._settings = settings
         self._clock = clock
+        self._database = database
         self._identity = identity
         self._registry = registry
+        self._trying = asyncio.Semaphore(1)
         self._known: dict[str, OrderedDict[str, str]] = {}
 
     @cached_property
@@ -55,11 +68,20 @@ class SandboxTokens:
         secret = self._settings.secrets_key or key_in(Path(self._settings.state_path) / KEY_FILE)
         return hmac.digest(bytes.fromhex(secret), _PURPOSE, "sha256")
 
+    async def give(self, credential_id: str, session_id: str) -> str:
+        """The token of this credential for this session, whose signatures any gateway knows once this returns."""
+        if credential_id not in self._known.get(session_id, ()):
+            await self._database.run(lambda c: sign_ins.keep_derived(c, session_id, credential_id, MOST_KNOWN))
+        return self.derive(credential_id, session_id)
+
     def derive(self, credential_id: str, session_id: str) -> str:
         """The token of this credential for this session."""
-        token = uuid.UUID(credential_id).hex + self._prove(session_id, credential_id)
+        token = self._make(session_id, credential_id)
         self._remember(session_id, credential_id, token)
         return token
+
+    def _make(self, session_id: str, credential_id: str) -> str:
+        return uuid.UUID(credential_id).hex + self._prove(session_id, credential_id)
 
     def _prove(self, session_id: str, credential_id: str) -> str:
         return hmac.new(self._key, f"{session_id} {credential_id}".encode(), "sha256").hexdigest()
@@ -80,16 +102,40 @@ class SandboxTokens:
         self, signature: str, *, path: str, operation: str, user: str, expiration: str
     ) -> tuple[Caller, str]:
         """Who signed this address, and for which session; raises Unauthorized."""
+        session_id, credential_id = await self.find_signer(
+            signature, path=path, operation=operation, user=user, expiration=expiration
+        )
+        return await self._identity.find_token(credential_id), session_id
+
+    async def find_signer(
+        self, signature: str, *, path: str, operation: str, user: str, expiration: str
+    ) -> tuple[str, str]:
+        """For which session an address was signed, and by the token of which credential; raises Unauthorized."""
         if len(expiration) > LONGEST_EXPIRATION or len(signature) != SIGNATURE_LENGTH:
             raise Unauthorized(NOT_SIGNED)
         if expiration and not (expiration.isdecimal() and int(expiration) > self._clock.now()):
             raise Unauthorized("signature is already expired")
         given, begun = signature.encode("utf-8", "surrogateescape"), _begin(path, operation, user)
-        for session_id, credential_id, token in self._list_known():
-            if hmac.compare_digest(given, _finish(begun, token, expiration).encode()):
-                self._remember(session_id, credential_id, token)
-                return await self._identity.find_token(credential_id), session_id
-        raise Unauthorized(NOT_SIGNED)
+
+        def find(tokens: Iterable[tuple[str, str, str]]) -> tuple[str, str, str] | None:
+            fits = (each for each in tokens if hmac.compare_digest(given, _finish(begun, each[2], expiration).encode()))
+            return next(fits, None)
+
+        found = find(self._list_known())
+        if found is None:
+            with translated():
+                found = await self._try_all(find)
+        if found is None:
+            raise Unauthorized(NOT_SIGNED)
+        self._remember(*found)
+        return found[0], found[1]
+
+    async def _try_all(self, find: Find) -> tuple[str, str, str] | None:
+        """One after the other: there may be many tokens, and who asks has shown nothing yet."""
+        async with asyncio.timeout(TRY_SECONDS), self._trying:
+            given_out = await self._database.run(lambda c: sign_ins.list_derived(c, MOST_TRIED))
+            tokens = ((each, credential, self._make(each, credential)) for each, credential in given_out)
+            return await asyncio.to_thread(find, tokens)
 
     def _remember(self, session_id: str, credential_id: str, token: str) -> None:
         if session_id not in self._registry:

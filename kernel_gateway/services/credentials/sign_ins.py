@@ -1,27 +1,33 @@
 """People who are signed in to the console, by a token of theirs or an identity provider, and links that sign in once.
 
-A browser gets a secret, and this remembers the secret's digest and what it stands for: a token, and it counts for no
-longer than that; or a person whom the provider vouched for, and it counts while their principal does. They have the
-role that the provider gave them then, and may look at what is of some others instead of their own. All of it is in
-memory: a restart signs everybody out.
+A browser gets a secret, and the database has its digest and what it stands for: a token, and it counts for no longer
+than that; or a person whom the provider vouched for, and it counts while their principal does. They have the role that
+the provider gave them then, and may look at what is of some others instead of their own. So it counts at any gateway,
+and after a restart.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections import OrderedDict
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final, TypeVar, cast
 
 import msgspec
+from sqlalchemy import Connection
 
 from kernel_gateway.errors import Forbidden, Unauthorized
 from kernel_gateway.identity.principal import Caller, hash_token
-from kernel_gateway.identity.roles import SCOPES_OF_ROLES, Rights
+from kernel_gateway.identity.roles import SCOPES_OF_ROLES, Rights, Role
 from kernel_gateway.services.clock import Clock, rfc3339
 from kernel_gateway.services.credentials.authentication import Identity
+from kernel_gateway.services.credentials.remembered import Remembered
+from kernel_gateway.storage.database import Database
+from kernel_gateway.storage.states import sign_ins as stored
+from kernel_gateway.storage.states.sign_ins import Person, SignInRow
 from sandcell.models.credentials import ConsoleLink
 
+T = TypeVar("T")
 SIGN_IN_SECONDS: Final = 8 * 3600
 LINK_SECONDS: Final = 60
 MOST_SIGN_INS: Final = 32
@@ -37,76 +43,58 @@ class SignedIn(msgspec.Struct, frozen=True):
     looks_at: tuple[str, ...] = ()
 
 
-class Person(msgspec.Struct, frozen=True):
-    """Somebody whom an identity provider vouched for."""
-
-    principal_id: str
-    name: str
-    rights: Rights
-
-    @property
-    def credential_id(self) -> str:
-        return name_person(self.principal_id)
-
-
-@dataclass(frozen=True)
-class _Held:
-    """What a secret stands for, until when.
-
-    `link`: it is only good for signing in, once, for no longer than until `most`, when what its maker called with ends.
-    `person` is there in place of a token, `looks_at` the principal that they look at, empty for their own.
-    """
-
-    credential_id: str
-    expires: float
-    link: bool
-    most: float | None
-    person: Person | None = None
-    looks_at: str = ""
-
-
 class SignIns:
     """Signs in and out, and knows who is."""
 
-    def __init__(self, clock: Clock, identity: Identity) -> None:
+    def __init__(self, database: Database, clock: Clock, identity: Identity) -> None:
+        self._database = database
         self._clock = clock
         self._identity = identity
-        self._held: OrderedDict[str, _Held] = OrderedDict()
+        self._remembered = Remembered[SignInRow](shared=database.lease is not None)
 
-    def create_link(self, caller: Caller) -> ConsoleLink:
+    async def create_link(self, caller: Caller) -> ConsoleLink:
         """A link that signs in as this caller, once and soon; the answer alone carries it. Raises Forbidden."""
         if is_person(caller.credential_id):
             raise Forbidden("a link is made with a token: open the console where you want to sign in")
-        held = self._hold(caller, LINK_SECONDS, link=True)
+        held = await self._hold(caller, LINK_SECONDS, link=True)
         return ConsoleLink(f"/#sign-in={held.secret}", rfc3339(held.caller.expires or 0.0))
 
     async def use_link(self, code: str) -> SignedIn:
         """Sign in by a link, which counts no longer; raises Unauthorized."""
-        held = self._find_link(code)
-        del self._held[hash_token(code)]
-        return self._hold(await self._find_caller(held), SIGN_IN_SECONDS)
+        caller = await self.look_at_link(code)
+        if not await self._change(lambda c: stored.remove(c, hash_token(code))):
+            raise _used()
+        return await self._hold(caller, SIGN_IN_SECONDS)
 
     async def look_at_link(self, code: str) -> Caller:
         """Whom a link signs in; raises Unauthorized."""
-        return await self._find_caller(self._find_link(code))
+        held = await self._find(code)
+        if held is None or not held.link or held.expires <= self._clock.now():
+            raise _used()
+        caller = await self._identity.find_token(held.credential_id)
+        ends = [each for each in (caller.expires, held.most) if each is not None]
+        return replace(caller, expires=min(ends, default=None))
 
     async def use_token(self, token: str) -> SignedIn:
         """Sign in with a bearer token; raises Unauthorized."""
-        return self._hold(await self._identity.authenticate(token), SIGN_IN_SECONDS)
+        return await self._hold(await self._identity.authenticate(token), SIGN_IN_SECONDS)
 
     async def use_rights(self, name: str, rights: Rights) -> SignedIn:
         """Sign in somebody whom an identity provider vouches for; raises Forbidden, Unauthorized."""
         administrator = rights.role == "administrator"
         principal = await self._identity.add_person(name, administrator=administrator)
-        person = Person(principal.id, name, rights)
+        person = Person(principal.id, name, rights.role, rights.looks_at)
         caller = Caller(
-            replace(principal, admin=administrator), SCOPES_OF_ROLES[rights.role], person.credential_id, expires=None
+            replace(principal, admin=administrator),
+            SCOPES_OF_ROLES[rights.role],
+            name_person(principal.id),
+            expires=None,
         )
-        return self._hold(caller, SIGN_IN_SECONDS, person=person)
+        return await self._hold(caller, SIGN_IN_SECONDS, person=person)
 
     async def authenticate(self, secret: str) -> Caller:
         """Who is signed in with this secret; raises Unauthorized."""
-        held = self._find_sign_in(secret)
+        held = await self._find_sign_in(secret)
         if held.person is not None:
             return await self._find_person(held, held.person)
         caller = await self._identity.find_token(held.credential_id)
@@ -118,32 +106,43 @@ class SignIns:
 
         Raises Unauthorized, Forbidden, NotFound.
         """
-        held = self._find_sign_in(secret)
-        if name and name not in self.list_looked_at(secret):
+        held = await self._find_sign_in(secret)
+        if name and (held.person is None or name not in held.person.looks_at):
             raise Forbidden("your sign-in does not let you look at that principal")
         if name:
             await self._identity.find_looked_at(name)
-        self._held[hash_token(secret)] = replace(held, looks_at=name)
+        await self._change(lambda c: stored.look_at(c, hash_token(secret), name))
         return await self.authenticate(secret)
 
-    def list_looked_at(self, secret: str) -> tuple[str, ...]:
+    async def list_looked_at(self, secret: str) -> tuple[str, ...]:
         """The principals that who is signed in may look at besides their own."""
-        held = self._held.get(hash_token(secret))
-        return held.person.rights.looks_at if held is not None and held.person is not None else ()
+        held = await self._find(secret)
+        return held.person.looks_at if held is not None and held.person is not None else ()
 
-    def sign_out(self, secret: str) -> None:
+    async def sign_out(self, secret: str) -> None:
         """The secret counts no longer."""
-        self._held.pop(hash_token(secret), None)
+        if secret:
+            await self._change(lambda c: stored.remove(c, hash_token(secret)))
 
-    def _find_sign_in(self, secret: str) -> _Held:
-        held = self._held.get(hash_token(secret))
+    async def _find(self, secret: str) -> SignInRow | None:
+        digest = hash_token(secret)
+        return await self._remembered.ask(digest, lambda: self._database.run(lambda c: stored.find(c, digest)))
+
+    async def _change(self, query: Callable[[Connection], T]) -> T:
+        try:
+            return await self._database.run(query)
+        finally:
+            self._remembered.forget()
+
+    async def _find_sign_in(self, secret: str) -> SignInRow:
+        held = await self._find(secret)
         if held is None or held.link or held.expires <= self._clock.now():
             raise Unauthorized("you are not signed in, or no longer")
         return held
 
-    async def _find_person(self, held: _Held, person: Person) -> Caller:
+    async def _find_person(self, held: SignInRow, person: Person) -> Caller:
         """The person as themselves, or looking at another principal, who can then only be looked at."""
-        own, role = await self._identity.find_principal(person.principal_id), person.rights.role
+        own, role = await self._identity.find_principal(person.principal_id), cast("Role", person.role)
         if held.looks_at:
             other = await self._identity.find_looked_at(held.looks_at)
             looked_at = replace(other, admin=False, looked_at_by=person.name)
@@ -151,31 +150,19 @@ class SignIns:
         acting = replace(own, admin=role == "administrator")
         return Caller(acting, SCOPES_OF_ROLES[role], held.credential_id, held.expires)
 
-    def _find_link(self, code: str) -> _Held:
-        held = self._held.get(hash_token(code))
-        if held is None or not held.link or held.expires <= self._clock.now():
-            raise Unauthorized("the link was used before or is too old: `sandcell console` makes another")
-        return held
-
-    async def _find_caller(self, link: _Held) -> Caller:
-        caller = await self._identity.find_token(link.credential_id)
-        ends = [each for each in (caller.expires, link.most) if each is not None]
-        return replace(caller, expires=min(ends, default=None))
-
-    def _hold(self, caller: Caller, seconds: float, *, link: bool = False, person: Person | None = None) -> SignedIn:
+    async def _hold(
+        self, caller: Caller, seconds: float, *, link: bool = False, person: Person | None = None
+    ) -> SignedIn:
         now, secret = self._clock.now(), secrets.token_urlsafe(32)
         expires = min(now + seconds, caller.expires or now + seconds)
-        own = []
-        for digest, held in list(self._held.items()):
-            if held.expires <= now:
-                del self._held[digest]
-            elif held.credential_id == caller.credential_id:
-                own.append(digest)
-        for digest in own[: max(0, len(own) + 1 - MOST_SIGN_INS)]:
-            del self._held[digest]
-        self._held[hash_token(secret)] = _Held(caller.credential_id, expires, link, caller.expires, person)
-        looks_at = person.rights.looks_at if person is not None else ()
+        row = SignInRow(caller.credential_id, expires, link, caller.expires, person)
+        await self._change(lambda c: stored.add(c, hash_token(secret), row, now, MOST_SIGN_INS))
+        looks_at = person.looks_at if person is not None else ()
         return SignedIn(secret, replace(caller, expires=expires), looks_at)
+
+
+def _used() -> Unauthorized:
+    return Unauthorized("the link was used before or is too old: `sandcell console` makes another")
 
 
 def name_person(principal_id: str) -> str:

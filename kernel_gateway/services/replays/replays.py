@@ -257,6 +257,7 @@ class Replays:
             request,
             steps,
             of=request.session_id,
+            gateway_id=self._services.gateway_id,
             started_at=rfc3339(self._clock.now()),
             notebook_bytes=size,
             log_bytes=self._settings.event_log_bytes,
@@ -377,7 +378,9 @@ class Replays:
     def _find(self, principal: Principal, replay_id: str) -> Replaying:
         replay = self._replays.get(replay_id)
         if replay is None or replay.principal_id != principal.id:
-            raise NotFound("there is no such replay: one is kept for a while after its end")
+            raise NotFound(
+                "there is no such replay: one is kept for a while after its end, and ends with the process that runs it"
+            )
         return replay
 
 

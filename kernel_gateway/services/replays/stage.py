@@ -67,6 +67,7 @@ class ReplayServices(msgspec.Struct, frozen=True):
     settings: Settings
     clock: Clock
     database: Database
+    gateway_id: str
     redaction: Redaction
     background: Background
     sessions: Sessions

@@ -20,6 +20,15 @@ MOST_DIFFS_BYTES: Final = 4_000_000
 VERDICT_BYTES: Final = 500
 """What a verdict is counted as besides its texts."""
 
+NODE_DIGITS: Final = 12
+"""Of a gateway's id, which the ids of its replays end with."""
+
+
+def make_id(gateway_id: str) -> str:
+    """A new replay's; of several gateways it says which has it in memory."""
+    made = str(uuid.uuid4())
+    return made[:-NODE_DIGITS] + gateway_id[:NODE_DIGITS] if gateway_id else made
+
 
 class Replaying:
     """A replay from the moment it is admitted. `owned` are the sessions that were started for it and end with it."""
@@ -34,8 +43,9 @@ class Replaying:
         started_at: str,
         notebook_bytes: int,
         log_bytes: int,
+        gateway_id: str = "",
     ) -> None:
-        self.id = str(uuid.uuid4())
+        self.id = make_id(gateway_id)
         self.principal_id = principal_id
         self.request = request
         self.steps = steps

@@ -17,6 +17,8 @@ from kernel_gateway.storage.tables import metadata
 MIGRATIONS: Final = Path(__file__).parent
 REVISIONS: Final = tuple(sorted(file.name[1:5] for file in (MIGRATIONS / "versions").glob("v[0-9]*.py")))
 """Every revision that this version knows, by the names of the files in which they are; the newest is the last."""
+ADDING: Final = frozenset({"0021"})
+"""Those that only add what the version before does without: its gateways go on beside ours while they are replaced."""
 _VERSION: Final = Table(
     "alembic_version",
     MetaData(),
@@ -40,9 +42,10 @@ def bring_up_to_date(connection: Connection) -> None:
     migrate(connection, "head")
 
 
-def is_up_to_date(connection: Connection) -> bool:
-    """Whether the tables are those of this version; raises DatabaseTooNew."""
-    return _find_revision(connection) == REVISIONS[-1]
+def disturbs_others(connection: Connection) -> bool:
+    """Whether bringing the tables to this version takes away from a service of before; raises DatabaseTooNew."""
+    present = _find_revision(connection)
+    return present is None or any(each > present and each not in ADDING for each in REVISIONS)
 
 
 def require_up_to_date(connection: Connection) -> None:

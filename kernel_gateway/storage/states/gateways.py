@@ -194,11 +194,12 @@ def _end_dead(connection: Connection, gateway_id: str) -> bool:
 def find_home(connection: Connection, kind: str, name: str) -> Home | None:
     """Where a session, a workspace, a sandbox of Agent Engine is; None for one that is unknown or at none.
 
-    Of the kind `gateway` it is the gateway of this id.
+    Of the kind `gateway` it is the gateway of this id, of `replay` the one whose id this replay's ends with.
     """
-    if kind == "gateway":
+    if kind in {"gateway", "replay"}:
+        this = gateways.c.id == name if kind == "gateway" else gateways.c.id.startswith(name[-12:])
         own_row = select(gateways.c.id, gateways.c.address, gateways.c.expires > _NOW, false())
-        found = connection.execute(own_row.where(gateways.c.id == name)).first()
+        found = connection.execute(own_row.where(this)).first()
         return None if found is None else Home(*found)
     query = select(gateways.c.id, gateways.c.address, gateways.c.expires > _NOW, _LIVE).select_from(
         workspaces.join(gateways, gateways.c.id == workspaces.c.gateway)
@@ -233,11 +234,14 @@ def take_over(connection: Connection) -> list[str]:
     return taken
 
 
-def list_void(connection: Connection, credential_ids: set[str], principal_ids: set[str]) -> tuple[set[str], set[str]]:
-    """Those of the credentials that were revoked, and those of the principals that were disabled, at any gateway."""
+def list_void(
+    connection: Connection, credential_ids: set[str], principal_ids: set[str]
+) -> tuple[set[str], dict[str, str | None]]:
+    """What of these was revoked or disabled at any gateway: credentials, and principals, each with its heir."""
     revoked: set[str] = set()
     for table in (tokens, access_keys, attach_tokens):
         query = select(table.c.id).where(table.c.id.in_(credential_ids), table.c.revoked.is_not(None))
         revoked.update(connection.execute(query).scalars())
-    query = select(principals.c.id).where(principals.c.id.in_(principal_ids), principals.c.disabled.is_not(None))
-    return revoked, set(connection.execute(query).scalars())
+    disabled = principals.c.id.in_(principal_ids) & principals.c.disabled.is_not(None)
+    found = connection.execute(select(principals.c.id, principals.c.heir).where(disabled))
+    return revoked, {row.id: row.heir for row in found}

@@ -32,7 +32,7 @@ async def rotate_token(call: Call) -> TokenInfo:
 
 
 async def create_console_link(call: Call) -> ConsoleLink:
-    return call.services.sign_ins.create_link(call.caller)
+    return await call.services.sign_ins.create_link(call.caller)
 
 
 ADMIN: Final[Errors] = (e.Forbidden,)

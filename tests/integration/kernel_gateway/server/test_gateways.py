@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from kernel_gateway.services.credentials.sandbox_tokens import sign_path
 from tests.doubles.nginx import nginx
 from tests.doubles.server_process import free_port
 from tests.integration.kernel_gateway.faces.jupyter.wire import text_of, wire
@@ -150,6 +151,78 @@ def test_an_mcp_session_is_used_through_either(one: Rest, other: Rest) -> None:
     session = ask(one, "initialize", **client).headers["Mcp-Session-Id"]
     assert [ask(rest, "ping", session).status_code for rest in (other, one)] == [200, 200]
     assert ask(other, "ping", f"{'0' * 32}.nothing").status_code == 404
+
+
+def test_tools_reach_sessions_of_the_other(one: Rest, other: Rest) -> None:
+    headers = {"Accept": "application/json"}
+
+    def ask(method: str, **params: Any) -> httpx.Response:
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        return one.http.post("/mcp", json=message, headers=headers)
+
+    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    headers["Mcp-Session-Id"] = ask("initialize", **client).headers["Mcp-Session-Id"]
+    with other.session() as session:
+        session.run("x = 41")
+        arguments = {"session": session.id, "code": "print(x + 1)"}
+        answer = ask("tools/call", name="run_python", arguments=arguments).json()["result"]
+        assert (answer.get("isError", False), "42" in str(answer["content"])) == (False, True), answer
+    assert one.http.delete("/mcp", headers=headers).is_success
+
+
+def test_who_is_signed_in_at_one_is_at_the_other(one: Rest, other: Rest) -> None:
+    token = one.http.headers["Authorization"].partition(" ")[2]
+    page = other.http.base_url.join("/console/sign-in")
+    with httpx.Client(base_url=one.http.base_url, headers={"X-Sandcell-Console": "1"}) as browser:
+        browser.post("/console/sign-in", json={"token": token}).raise_for_status()
+        assert browser.get(page).json()["principal"] == "admin"
+        cookies = dict(browser.cookies)
+        assert browser.delete(page).status_code == 204
+        browser.cookies.update(cookies)
+        eventually(lambda: browser.get("/console/sign-in").status_code == 401)
+
+
+def test_a_replay_is_followed_and_stopped_through_either(one: Rest, other: Rest) -> None:
+    with one.session() as session:
+        session.run("print('again')")
+        begun = one.post("/v1/notebooks/replay", session_id=session.id, wait=False)
+        path = f"/v1/replays/{begun['id']}"
+        eventually(lambda: other.get(path)["status"] != "running")
+        assert other.get(path)["status"] == one.get(path)["status"] == "done"
+        assert other.http.get(f"{path}/notebook").content == one.http.get(f"{path}/notebook").content
+    gone = other.http.get(f"/v1/replays/{str(uuid.uuid4())[:24]}{'0' * 12}")
+    assert (gone.status_code, "process that runs it" in gone.text) == (404, True)
+
+
+def test_what_is_signed_or_named_by_its_caller_alone_is_found(one: Rest, other: Rest) -> None:
+    key = {"X-Api-Key": one.http.headers["Authorization"].partition(" ")[2]}
+    made = one.http.post("/sandboxes", json={"templateID": "base"}, headers=key).json()
+    signature = sign_path(made["envdAccessToken"], "/home/user/a", "read", "", "")
+    access = {"E2b-Sandbox-Id": made["sandboxID"], "X-Access-Token": made["envdAccessToken"]}
+    written = one.http.post("/files", params={"path": "/home/user/a"}, files={"file": ("a", b"aa")}, headers=access)
+    assert written.is_success, written.text
+    for rest in (other, one):
+        found = httpx.get(rest.http.base_url.join("/files"), params={"path": "/home/user/a", "signature": signature})
+        assert (found.status_code, found.content) == (200, b"aa")
+    wrong = httpx.get(other.http.base_url.join("/files"), params={"path": "/home/user/b", "signature": signature})
+    assert wrong.status_code == 401
+    assert other.http.delete(f"/sandboxes/{made['sandboxID']}", headers=key).is_success
+    run = {"lang": "py", "code": "n = globals().get('n', 0) + 1; print(n)", "runtime_session_hint": "conversation"}
+    ran = [rest.http.post("/librechat/v1/exec", json=run, headers=key) for rest in (one, other, one)]
+    assert [each.status_code for each in ran] == [200] * 3, ran[-1].text
+    assert len({each.json()["session_id"] for each in ran}) == 1
+
+
+def test_sessions_of_all_gateways_go_to_the_heir(one: Rest, other: Rest) -> None:
+    for name in ("leaver", "heir"):
+        one.post("/v1/tokens", principal=name, name="of a test")
+    token = one.post("/v1/tokens", principal="leaver", name="of a session")["token"]
+    begun = other.http.post("/v1/sessions", json={}, headers={"Authorization": f"Bearer {token}"}).json()
+    one.post("/v1/principals/leaver/disable", sessions="hand_over", to="heir")
+    heir = {"Authorization": f"Bearer {one.post('/v1/tokens', principal='heir', name='later')['token']}"}
+    eventually(lambda: one.http.get(f"/v1/sessions/{begun['id']}", headers=heir).is_success)
+    assert one.http.get(f"/v1/sessions/{begun['id']}", headers=heir).json()["status"] == "READY"
+    assert one.http.delete(f"/v1/sessions/{begun['id']}", headers=heir).is_success
 
 
 def test_what_is_revoked_at_one_counts_at_no_other(one: Rest, other: Rest) -> None:

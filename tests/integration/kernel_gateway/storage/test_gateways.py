@@ -8,14 +8,17 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, text
 
 from kernel_gateway import errors
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.storage import principals, sessions
 from kernel_gateway.storage.database import Database
+from kernel_gateway.storage.migrations import schema
 from kernel_gateway.storage.sessions import SessionRow
-from kernel_gateway.storage.states import gateways
+from kernel_gateway.storage.states import gateways, uses
 from kernel_gateway.storage.states.gateways import Home, Place
 from tests.integration.kernel_gateway.storage.rows import NOW
 from tests.postgresql_server import PostgresqlServer
@@ -150,6 +153,14 @@ def test_who_was_taken_over_from_writes_nothing_more(url: str) -> None:
     on_both(url, check)
 
 
+def go_back_to(connection: Connection, revision: str) -> None:
+    """The tables of an older version."""
+    config = Config()
+    config.set_main_option("script_location", str(schema.MIGRATIONS))
+    config.attributes["connection"] = connection
+    command.downgrade(config, revision)
+
+
 class BehindTheFence:
     """Lets a gateway's transaction wait whose last statement has been answered, while its commit has not."""
 
@@ -209,6 +220,39 @@ def test_one_that_starts_again_has_its_own_back_and_ends_its_earlier_life(url: s
             await first.run(lambda c: sessions.touch(c, "s", NOW))
         assert await second.run(gateways.take_over) == []
         await again.aclose()
+
+    on_both(url, check)
+
+
+def test_gateways_tell_each_other_what_they_have_counted(url: str) -> None:
+    async def check(first: Database, second: Database) -> None:
+        used = {("invocations", "p"): 3, ("failures", "127.0.0.1"): 1}
+        assert await first.run(lambda c: uses.exchange(c, used)) == {}
+        heard = {("first", *what): count for what, count in used.items()}
+        assert await second.run(lambda c: uses.exchange(c, {("invocations", "p"): 1})) == heard
+        await first.run(lambda c: uses.exchange(c, {("invocations", "p"): 5}))
+        assert (await second.run(lambda c: uses.exchange(c, {})))["first", "invocations", "p"] == 5
+        assert await first.run(lambda c: uses.exchange(c, {})) == {("second", "invocations", "p"): 1}
+
+    on_both(url, check)
+
+
+def test_gateways_of_a_version_before_go_on_when_tables_are_only_added(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def check(first: Database, _second: Database) -> None:
+        await first.run(lambda c: go_back_to(c, "0020"))
+        refused, newer = Database(url, place("refused")), Database(url, place("newer"))
+        with monkeypatch.context() as patch:
+            patch.setattr(schema, "ADDING", frozenset())
+            with pytest.raises(errors.StartRefused, match="another version of its tables"):
+                await refused.open()
+        await refused.aclose()
+        await newer.open()
+        present = await newer.run(lambda c: c.scalar(text("SELECT version_num FROM alembic_version")))
+        assert present == schema.REVISIONS[-1]
+        await first.run(lambda c: sessions.set_generation(c, "s", 9))
+        await newer.aclose()
 
     on_both(url, check)
 

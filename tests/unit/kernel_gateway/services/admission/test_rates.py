@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from kernel_gateway.errors import RateLimited
@@ -69,3 +71,42 @@ def test_who_fails_often_is_answered_later_and_no_other_address_is() -> None:
     assert limits.pause_after_failure("b") == 0.0
     now[0] += 100
     assert limits.pause_after_failure("a") == 0.0
+
+
+def test_gateways_together_let_through_what_one_would() -> None:
+    now = [0.0]
+    each = {name: Limits(30, monotonic=lambda: now[0]) for name in ("a", "b", "c")}
+    counted: dict[tuple[str, str, str], int] = {}
+    for limits in each.values():
+        limits.share()
+        limits.note_others({})
+    let_through = 0
+    for tick in range(6_000):  # a minute of asking at every gateway, a hundred times a second
+        now[0] = tick / 100
+        for limits in each.values():
+            with contextlib.suppress(RateLimited):
+                limits.take_invocation(ONE)
+                let_through += 1
+        if tick % 80 == 79:
+            for name, limits in each.items():
+                counted |= {(name, *what): count for what, count in limits.list_changed().items()}
+                limits.note_others({what: count for what, count in counted.items() if what[0] != name})
+    assert 0.95 * 30 * 60 <= let_through <= 30 * 60 + 3 * 2 * 30
+    each["a"].take_invocation(OTHER)
+
+
+def test_a_gateway_that_begins_or_begins_again_is_charged_for_nothing_of_before() -> None:
+    now = [0.0]
+    limits = Limits(30, monotonic=lambda: now[0])
+    limits.share()
+    limits.note_others({("a", "invocations", ONE.id): 1_000_000})
+    for _ in range(30):
+        limits.take_invocation(ONE)
+    now[0] += 1
+    limits.note_others({("a", "invocations", ONE.id): 10})  # the other one has begun again
+    for _ in range(20):
+        limits.take_invocation(ONE)
+    with pytest.raises(RateLimited):
+        limits.take_invocation(ONE)
+    assert limits.list_changed() == {("invocations", ONE.id): 50}
+    assert limits.list_changed() == {}

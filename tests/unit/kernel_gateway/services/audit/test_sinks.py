@@ -9,7 +9,8 @@ import re
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -23,6 +24,8 @@ from kernel_gateway.services.audit.verification import verify_lines
 from kernel_gateway.settings import load
 from kernel_gateway.storage import audit_chain
 from kernel_gateway.storage.audit import AuditRow
+from kernel_gateway.storage.database import Database
+from kernel_gateway.storage.states.gateways import Place
 from tests.unit.kernel_gateway.services.audit.test_chain import Log
 
 GUARD_SECONDS = 300
@@ -269,29 +272,64 @@ def test_a_message_is_of_rfc_5424_whatever_the_record_is_called() -> None:
     assert found[5] == entry.line[:-1]
 
 
-def test_what_was_delivered_is_said_at_the_end_and_a_new_sink_begins_now(tmp_path: Path) -> None:
-    class Kept:
-        """A sink in memory, which cannot be away."""
+class InMemory:
+    """A sink that cannot be away."""
 
-        name = "kept"
+    name = "kept"
 
-        def __init__(self) -> None:
-            self.entries: list[Entry] = []
+    def __init__(self, *, of_host: bool = True) -> None:
+        self.of_host = of_host
+        self.entries: list[Entry] = []
 
-        async def open(self) -> None: ...
+    async def open(self) -> None: ...
 
-        async def deliver(self, entries: Any) -> None:
-            self.entries += entries
+    async def deliver(self, entries: Any) -> None:
+        self.entries += entries
 
-        async def close(self) -> None: ...
+    async def close(self) -> None: ...
+
+
+class OneOfSeveral:
+    """A database whose service says that it is one of several gateways, which SQLite has none of."""
+
+    def __init__(self, database: Database, gateway_id: str) -> None:
+        self.lease = SimpleNamespace(place=Place(gateway_id, "", 1.0))
+        self.run = database.run
+
+
+def test_one_of_several_gateways_delivers_what_all_have_written_and_the_next_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kernel_gateway.services.audit.feed.SETTLE_SECONDS", 0.0)
 
     async def check(log: Log) -> None:
+        sinks = {name: InMemory(of_host=False) for name in "ab"}
+        feeds = {name: Feed(cast("Any", OneOfSeveral(log.database, name)), sinks[name]) for name in "ab"}
+        for feed in feeds.values():
+            await feed.open()
+        for targets, alive in (("cd", "ab"), ("ef", "b"), ("gh", "ab")):
+            await log.write(*targets)
+            for _ in range(2):  # who delivers no longer says first how far it has come
+                for name in reversed(alive):
+                    feeds[name].note_alive(frozenset(alive))
+                    await feeds[name].deliver()
+            if alive == "ab":  # the first ends in order, and comes back later
+                await feeds["a"].close()
+                feeds["a"] = Feed(cast("Any", OneOfSeveral(log.database, "a")), sinks["a"])
+        delivered = {name: "".join(each.row.target for each in sink.entries) for name, sink in sinks.items()}
+        assert delivered == {"a": "cdgh", "b": "ef"}
+
+    on(tmp_path, check)
+
+
+def test_what_was_delivered_is_said_at_the_end_and_a_new_sink_begins_now(tmp_path: Path) -> None:
+    async def check(log: Log) -> None:
         await log.write("a")
-        first = Feed(log.database, Kept())
+        first = Feed(log.database, InMemory())
         await first.open()
         await log.write("b", "c")
         await first.close()
-        sink = Kept()
+        sink = InMemory()
         second = Feed(log.database, sink)
         await second.open()
         await log.write("d")

@@ -42,7 +42,7 @@ async def scene(directory: Path) -> None:
         await identity.open(TOKEN, clock.now())
         caller = await identity.authenticate(TOKEN)
         settings = replace(Settings(), data_dir=str(directory), secrets_key="00" * 32)
-        tokens = SandboxTokens(settings, clock, identity, registry)
+        tokens = SandboxTokens(settings, clock, database, identity, registry)
         mine, busy = make_session(clock), make_session(clock)
         for each in (mine, busy):
             registry.add(each)

@@ -29,15 +29,15 @@ class Scene:
         self.database = Database(f"sqlite:///{directory / 'database'}")
         self.identity = Identity(self.database, self.clock.now)
         self.tokens = Tokens(self.database, self.identity, self.clock)
-        self.sign_ins = SignIns(self.clock, self.identity)
+        self.sign_ins = SignIns(self.database, self.clock, self.identity)
 
     async def open(self) -> Caller:
         await self.database.open()
         await self.identity.open(TOKEN, self.clock.now())
         return await self.identity.authenticate(TOKEN)
 
-    def link(self, caller: Caller) -> str:
-        return self.sign_ins.create_link(caller).link.removeprefix("/#sign-in=")
+    async def link(self, caller: Caller) -> str:
+        return (await self.sign_ins.create_link(caller)).link.removeprefix("/#sign-in=")
 
 
 def play(directory: Path, act: Callable[[Scene, Caller], Awaitable[None]]) -> None:
@@ -53,7 +53,7 @@ def play(directory: Path, act: Callable[[Scene, Caller], Awaitable[None]]) -> No
 
 def test_a_link_signs_in_once_and_soon(tmp_path: Path) -> None:
     async def act(scene: Scene, admin: Caller) -> None:
-        code = scene.link(admin)
+        code = await scene.link(admin)
         with pytest.raises(Unauthorized):  # it is no sign-in itself
             await scene.sign_ins.authenticate(code)
         signed_in = await scene.sign_ins.use_link(code)
@@ -65,7 +65,7 @@ def test_a_link_signs_in_once_and_soon(tmp_path: Path) -> None:
             await scene.sign_ins.use_link(code)
         with pytest.raises(Unauthorized):  # and a sign-in is no link
             await scene.sign_ins.use_link(signed_in.secret)
-        late = scene.link(admin)
+        late = await scene.link(admin)
         scene.clock.advance(LINK_SECONDS + 1)
         with pytest.raises(Unauthorized):
             await scene.sign_ins.use_link(late)
@@ -80,7 +80,7 @@ def test_a_sign_in_ends_by_time_by_signing_out_and_with_its_token(tmp_path: Path
         caller = await scene.sign_ins.authenticate(secrets[0])
         assert (caller.principal.name, caller.scope, caller.principal.admin) == ("ada", "read", False)
         assert caller.expires == scene.clock.now() + SIGN_IN_SECONDS
-        scene.sign_ins.sign_out(secrets[0])
+        await scene.sign_ins.sign_out(secrets[0])
         with pytest.raises(Unauthorized):
             await scene.sign_ins.authenticate(secrets[0])
         await scene.sign_ins.authenticate(secrets[1])
@@ -91,6 +91,24 @@ def test_a_sign_in_ends_by_time_by_signing_out_and_with_its_token(tmp_path: Path
         scene.clock.advance(SIGN_IN_SECONDS + 1)
         with pytest.raises(Unauthorized):
             await scene.sign_ins.authenticate(own.secret)
+
+    play(tmp_path, act)
+
+
+def test_a_sign_in_counts_after_a_restart_until_it_is_signed_out_there(tmp_path: Path) -> None:
+    async def act(scene: Scene, admin: Caller) -> None:
+        signed_in, code = await scene.sign_ins.use_token(TOKEN), await scene.link(admin)
+        again = Scene(tmp_path)
+        await again.open()
+        try:
+            assert await again.sign_ins.authenticate(signed_in.secret) == signed_in.caller
+            await again.sign_ins.use_link(code)
+            await again.sign_ins.sign_out(signed_in.secret)
+        finally:
+            await again.database.aclose()
+        for ask, secret in ((scene.sign_ins.authenticate, signed_in.secret), (scene.sign_ins.use_link, code)):
+            with pytest.raises(Unauthorized):
+                await ask(secret)
 
     play(tmp_path, act)
 
@@ -112,7 +130,7 @@ def test_a_link_made_by_who_is_signed_in_lasts_no_longer_than_that(tmp_path: Pat
         signed_in = await scene.sign_ins.use_token(TOKEN)
         end = scene.clock.now() + SIGN_IN_SECONDS
         scene.clock.advance(SIGN_IN_SECONDS - 30)
-        code = scene.link(await scene.sign_ins.authenticate(signed_in.secret))
+        code = await scene.link(await scene.sign_ins.authenticate(signed_in.secret))
         assert (await scene.sign_ins.look_at_link(code)).expires == end
         again = await scene.sign_ins.use_link(code)
         assert again.caller.expires == end
@@ -168,7 +186,7 @@ def test_a_person_has_the_role_that_the_provider_gave_and_looks_at_whom_it_names
             with pytest.raises(error):
                 await scene.sign_ins.look_at(signed_in.secret, name)
         with pytest.raises(Forbidden, match="with a token"):  # it would outlive what the provider said
-            scene.sign_ins.create_link(looking)
+            await scene.sign_ins.create_link(looking)
         assert await scene.sign_ins.look_at(signed_in.secret, "") == own
         scene.clock.advance(SIGN_IN_SECONDS)
         with pytest.raises(Unauthorized):
