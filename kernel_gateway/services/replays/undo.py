@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import time
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from functools import partial
@@ -45,7 +44,7 @@ from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.sessions.sessions import Sessions
 from kernel_gateway.services.workspaces.files import Files
-from kernel_gateway.services.workspaces.workspace_copies import WorkspaceCopies
+from kernel_gateway.services.workspaces.workspace_copies import TICK_SECONDS, WorkspaceCopies
 from kernel_gateway.storage import sessions as rows
 from kernel_gateway.storage.sessions import Undoing, Undone
 from kernel_gateway.storage.states import checkpoints
@@ -59,8 +58,6 @@ log = structlog.get_logger(__name__)
 FINISH_SECONDS: Final = 600.0
 """How long it is tried again to finish an undo that was cut off; meanwhile nothing runs in its session."""
 AGAIN_SECONDS: Final = 5.0
-TICK_SECONDS: Final = time.clock_getres(5)
-"""By how much the time of a file may be before the moment in which it was written: of Linux's CLOCK_REALTIME_COARSE."""
 MOST_UNDONE: Final = 1_000
 """How often one session may be taken back."""
 

@@ -7,7 +7,9 @@ what the workspace has now. The original is never changed.
 from __future__ import annotations
 
 import threading
+import time
 from functools import partial
+from typing import Final
 
 import structlog
 
@@ -25,6 +27,8 @@ from workspace_sync.errors import WorkspaceSyncError
 from workspace_sync.workspaces.file_info import FileInfo
 
 log = structlog.get_logger(__name__)
+TICK_SECONDS: Final = time.clock_getres(5)
+"""By how much the time of a file may be before the moment in which it was written: of Linux's CLOCK_REALTIME_COARSE."""
 
 
 class WorkspaceCopies:
@@ -112,5 +116,5 @@ class WorkspaceCopies:
 
 
 def is_unchanged_since(before: float | None, file: FileInfo) -> bool:
-    """Whether a file is the one that was there then, as far as its time tells."""
-    return before is None or file.modified <= before
+    """Whether a file is the one that was there then, as far as its time tells: that of the host's last tick."""
+    return before is None or file.modified <= before - TICK_SECONDS
