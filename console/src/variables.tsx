@@ -3,12 +3,12 @@
 import { useEffect, useState } from "preact/hooks";
 import { later } from "./answers";
 import { ask } from "./api";
-import type { TableProps } from "./table";
 import { size } from "./time";
+import type { ValueProps } from "./value";
 
-const Table = later<TableProps>(async () => (await import("./table")).Table);
+const Value = later<ValueProps>(async () => (await import("./value")).Value);
 
-interface Variable { name: string; type: string; shape?: number[]; length?: number; size_bytes?: number; preview?: string }
+export interface Variable { name: string; type: string; shape?: number[]; length?: number; size_bytes?: number; preview?: string }
 type Order = "latest" | "size" | "name";
 
 const LIVE_SECONDS = 3;
@@ -18,7 +18,7 @@ export function Variables({ id, ended, busy, may }: { id: string; ended: number;
   const [found, setFound] = useState<{ variables: Variable[]; omitted: number } | null>(null);
   const [problem, setProblem] = useState("");
   const [order, setOrder] = useState<Order>("latest");
-  const [shown, setShown] = useState("");
+  const [shown, setShown] = useState<Variable | null>(null);
 
   async function load(signal?: AbortSignal): Promise<void> {
     try {
@@ -38,7 +38,7 @@ export function Variables({ id, ended, busy, may }: { id: string; ended: number;
   const rows = [...(found?.variables ?? [])];
   if (order === "size") rows.sort((a, b) => (b.size_bytes ?? 0) - (a.size_bytes ?? 0));
   if (order === "name") rows.sort((a, b) => a.name.localeCompare(b.name));
-  if (shown) return <Table id={id} name={shown} ended={ended} busy={busy} onClose={() => setShown("")} />;
+  if (shown) return <Value id={id} variable={rows.find(({ name }) => name === shown.name) ?? shown} ended={ended} busy={busy} onClose={() => setShown(null)} />;
   return (
     <section class="panel" aria-label="Variables">
       <div class="bar">
@@ -60,8 +60,7 @@ export function Variables({ id, ended, busy, may }: { id: string; ended: number;
               {rows.map((each) => (
                 <tr key={each.name}>
                   <th scope="row">
-                    {may && (each.shape?.length === 1 || each.shape?.length === 2)
-                      ? <button type="button" class="quiet" title="Show its rows" onClick={() => setShown(each.name)}>{each.name}</button> : each.name}
+                    {may ? <button type="button" class="quiet" title="Show all of it" onClick={() => setShown(each)}>{each.name}</button> : each.name}
                     {each.preview && <div class="preview">{each.preview}</div>}
                   </th>
                   <td>{each.type}{each.shape ? ` ${each.shape.join(" × ")}` : each.length === undefined ? "" : ` (${each.length.toLocaleString()})`}</td>

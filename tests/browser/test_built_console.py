@@ -19,6 +19,12 @@ from tests.running_service import RunningService
 pytestmark = pytest.mark.long
 AXE = "axe.run(document, {resultTypes: ['violations']}).then(found => found.violations.map(each => [each.id, \
 each.nodes.map(node => node.html)]))"
+VALUES = """
+import numpy as np, pandas as pd
+hours = pd.date_range('2026-01-01', periods=480, freq='h')
+rain = pd.DataFrame({'hour': hours, 'city': ['Oslo', 'Bergen', None] * 160, 'mm': np.sin(np.arange(480) / 9) ** 2})
+sky = np.outer(np.hanning(90), np.hanning(160)); sky[:9] = np.nan
+"""
 WAYS = {"light": ("light", 1100), "dark": ("dark", 1100), "narrow": ("light", 400)}
 
 
@@ -88,11 +94,28 @@ async def faults(axe: str, service: RunningService, directory: Path) -> dict[str
     return found
 
 
+async def show_values(page: Page, session: Session, look: Callable[[Page, str], Awaitable[None]]) -> None:
+    """A table with histograms, a picture and a text, of variables."""
+    session.run(VALUES)
+    await page.wait_for(f"{PANEL}('Variables')")
+    await page.wait_for(f"{PANEL}('rain')")
+    await page.wait_for("document.querySelectorAll('.spread rect').length === 20 + 2 + 20")
+    await look(page, "rows")
+    await page.wait_for(f"{PANEL}('←')")
+    await page.wait_for(f"{PANEL}('sky')")
+    await page.wait_for(f"{PANEL}('Picture')")
+    await page.wait_for("document.querySelector('.pixels')?.width === 160")
+    await look(page, "picture")
+    await page.wait_for(f"{PANEL}('Text')")
+    await page.wait_for("!!document.querySelector('.preview-body pre')")
+    await look(page, "text")
+
+
 async def show_other_pages(page: Page, session: Session, look: Callable[[Page, str], Awaitable[None]]) -> None:
     """All but sign-in, sessions and the session's first view, each looked at once it has what it shows."""
     client = session.client
+    await show_values(page, session, look)
     session.upload("rain.csv", b"city,mm\nOslo,1.5\nBergen,22.25\n")
-    await page.wait_for(f"{PANEL}('Files')")
     await page.wait_for(f"{PANEL}('Files')")
     await page.wait_for(f"{PANEL}('rain.csv')")
     await page.wait_for("document.querySelectorAll('.preview-body td').length === 4")

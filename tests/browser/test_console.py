@@ -43,6 +43,12 @@ DROP = """
   document.querySelector('.panel').dispatchEvent(new DragEvent('drop', {dataTransfer: dropped, bubbles: true}));
 })()
 """
+PIXELS = """
+(canvas => {
+  const pixel = (x, y) => [...canvas.getContext('2d').getImageData(x, y, 1, 1).data];
+  return canvas && [...pixel(0, 0).slice(2), ...pixel(canvas.width - 1, canvas.height - 1).slice(2)].join(' ');
+})(document.querySelector('.pixels'))
+"""
 TEXT = "document.body.innerText"
 CLEARING = (
     "import time\nfrom IPython.display import clear_output\nprint('cle' + 'ared')\nclear_output(wait=True)\n"
@@ -99,6 +105,11 @@ async def looks_into(service: RunningService, directory: Path) -> None:
             )
             session.run("squares = squares[:50] + 1")
             await page.wait_for("document.querySelector('.panel').innerText.includes('Rows 1 to 50 of 50')")
+            await page.wait_for("document.querySelectorAll('.spread rect').length === 20 * 100")
+            await page.wait_for(f"{PANEL}('Picture')")
+            await page.wait_for(f"({PIXELS}) === '0 255 255 255'")
+            await page.wait_for(f"{PANEL}('Text')")
+            await page.wait_for("document.querySelector('.panel pre')?.innerText.startsWith('array([[')")
 
             await page.wait_for(f"{PANEL}('Files')")
             await page.wait_for(f"{PANEL}('reports/')")

@@ -49,24 +49,75 @@ class LookRequest(Timed, forbid_unknown_fields=True):
 
 
 class RowsRequest(Timed, forbid_unknown_fields=True):
-    """Body of `POST /v1/sessions/{id}/rows`: `count` rows of the table under a name, from the `first` on (0)."""
+    """Body of `POST /v1/sessions/{id}/rows`: `count` rows of the table under a name, from the `first` on (0).
+
+    With `histograms` also what is in each column. `show` asks for an array as a picture, or for any value as its text
+    (`repr`), in the place of rows.
+    """
 
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=2_000)]
     first: Annotated[int, msgspec.Meta(ge=0, lt=2**53)] = 0
     count: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 100
+    histograms: bool = False
+    show: Literal["rows", "picture", "text"] = "rows"
+
+
+class FrequentValue(Model):
+    """A value of a column, as text, and in how many rows it is."""
+
+    value: str
+    count: int
+
+
+class ColumnSummary(Model):
+    """What is in a column, from the rows that were looked at; `problem` says why it could not be found out.
+
+    Of numbers and times the least and the greatest, and `counts` of up to 20 bins of one width, between `edges`, one
+    more than bins; infinite numbers are in no bin. Of other values how many `distinct` ones there are, and the ten most
+    `frequent`. Those that are `missing` (None, NaN, NaT) are counted apart. Times with a zone are in UTC.
+    """
+
+    missing: int = 0
+    minimum: str = ""
+    maximum: str = ""
+    counts: list[int] = msgspec.field(default_factory=list)
+    edges: list[str] = msgspec.field(default_factory=list)
+    distinct: int | None = None
+    frequent: list[FrequentValue] = msgspec.field(default_factory=list)
+    problem: str = ""
 
 
 class TableColumn(Model):
-    """A column's name, and the type of what is in it, as its library says them."""
+    """A column's name, and the type of what is in it, as its library says them; its summary if it was asked for."""
 
     name: str
     type: str
+    summary: ColumnSummary | None = None
+
+
+class ArrayPicture(Model):
+    """An array as a picture: `data` is the base64 of its pixels, row by row, `channels` bytes for each.
+
+    Two channels are grey and opacity, four are red, green, blue and opacity; what is NaN is transparent. It shows every
+    `down`th row and every `across`th column; of those `minimum` and `maximum` are the ends of what is finite, as text.
+    """
+
+    height: int
+    width: int
+    channels: int
+    data: str
+    minimum: str
+    maximum: str
+    down: int
+    across: int
 
 
 class TableRows(Model):
     """Rows of a frame, a series or an array from the `first` on: of each its label, and then its cells, as text.
 
     There are `total` rows. `columns` are the first 200 of `wide`. An answer may have fewer rows than were asked for.
+    Summaries of columns are from `summarized` rows, all or evenly chosen ones; `stopped` says that there was no time
+    for those of the last columns. A `picture`, or a `text` with whether it was `cut`, is there when it was asked for.
     """
 
     generation: int
@@ -75,6 +126,11 @@ class TableRows(Model):
     first: int
     total: int
     wide: int
+    summarized: int = 0
+    stopped: bool = False
+    picture: ArrayPicture | None = None
+    text: str | None = None
+    cut: bool = False
 
 
 class CompletionRequest(LookRequest, forbid_unknown_fields=True):

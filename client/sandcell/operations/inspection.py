@@ -46,14 +46,23 @@ def inspect(
 
 
 def rows(
-    session_id: str, name: str, first: int = 0, count: int = 100, *, timeout: float = LOOK_SECONDS
+    session_id: str,
+    name: str,
+    first: int = 0,
+    count: int = 100,
+    *,
+    histograms: bool = False,
+    show: Literal["rows", "picture", "text"] = "rows",
+    timeout: float = LOOK_SECONDS,
 ) -> Operation[TableRows]:
     """`count` rows, 1,000 at most, of the frame, series or array under a name, from the `first` (0) on.
 
-    The kernel makes text of them, between cells, which may run code of the session's. Raises as `complete`, and
-    `NotFound` when there is no such name, `InvalidRequest` for what is no table.
+    With `histograms` the columns have a `summary`. `show` gives an array as a `picture`, or any value as `text`, in the
+    place of rows. The kernel makes all of it, between cells, which may run code of the session's. Raises as `complete`,
+    and `NotFound` when there is no such name, `InvalidRequest` for what is no table or no picture.
     """
-    body = {"name": name, "first": first, "count": count, "timeout_seconds": timeout}
+    more = omit_none(histograms=histograms or None, show=None if show == "rows" else show)
+    body = {"name": name, "first": first, "count": count, "timeout_seconds": timeout, **more}
     address = f"{SESSIONS}/{quote(session_id)}/rows"
     return decode(
         (yield from exchange(Ask("POST", address, json=body, timeout_seconds=timeout + SLACK_SECONDS))), TableRows

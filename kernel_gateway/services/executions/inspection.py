@@ -27,9 +27,12 @@ from kernels.execution.hub import Hub
 from kernels.wire.message import Message
 from sandcell.models.constraints import MOST_LOOK_SECONDS
 from sandcell.models.inspection import (
+    ArrayPicture,
+    ColumnSummary,
     CompletionMatch,
     CompletionRequest,
     Completions,
+    FrequentValue,
     InspectedName,
     InspectionRequest,
     LookRequest,
@@ -43,6 +46,11 @@ from sandcell.models.inspection import (
 
 T = TypeVar("T")
 CLOSE_SECONDS: Final = 10.0
+NOT_SHOWN: Final = {
+    "rows": "is no table: rows are of frames, series and arrays",
+    "picture": "is no picture: those are of numpy's arrays of numbers, with two axes or with three or four channels",
+    "text": "is held by a kernel that cannot show it as text; restart it",
+}
 LOOKS: Final = ("complete_request", "inspect_request", frames.REQUEST)
 
 
@@ -82,17 +90,26 @@ class Inspection:
         return InspectedName(hub.generation, found.found, found.data, found.truncated)
 
     async def rows(self, principal: Principal, session_id: str, request: RowsRequest) -> TableRows:
-        """Rows of the table under a name; raises as `complete`, NotFound, InvalidRequest for what is no table."""
+        """Rows of the table under a name, or the value there as a picture or a text.
+
+        Raises as `complete`, NotFound, InvalidRequest for what is no table or no picture.
+        """
         live = await self._registry.require(principal, session_id)
         _check_patience(request)
-        ask = partial(frames.ask, name=request.name, first=request.first, count=request.count)
+        ask = partial(
+            frames.ask,
+            name=request.name,
+            first=request.first,
+            count=request.count,
+            histograms=request.histograms,
+            show=request.show,
+        )
         hub, found = await self._ask(live, request, len(request.name), ask)
         if not found.found:
             raise NotFound(f"there is no variable {request.name[:100]!r}")
-        if not found.table:
-            raise InvalidRequest(f"{request.name[:100]!r} is no table: rows are of frames, series and arrays")
-        columns = [TableColumn(name, kind) for name, kind in found.columns]
-        return TableRows(hub.generation, columns, found.rows, request.first, found.total, found.wide)
+        if not _is_shown(found, request.show):
+            raise InvalidRequest(f"{request.name[:100]!r} {NOT_SHOWN[request.show]}")
+        return _build_rows(hub.generation, request.first, found)
 
     async def aclose(self) -> None:
         """Give up the looks that are under way."""
@@ -140,6 +157,34 @@ class Inspection:
             raise DeadlinePassed(f"the session's kernel did not answer within {seconds:g} s") from None
 
 
+def _is_shown(found: frames.Rows, show: str) -> bool:
+    """Whether a kernel's answer, which may be an older guest's, has what was asked for."""
+    if show == "rows":
+        return found.table
+    return (found.picture if show == "picture" else found.text) is not None
+
+
+def _build_rows(generation: int, first: int, found: frames.Rows) -> TableRows:
+    columns = [TableColumn(name, kind) for name, kind in found.columns]
+    for column, summary in zip(columns, found.summaries, strict=False):  # there may have been no time for the last
+        fields = msgspec.structs.asdict(summary)
+        column.summary = ColumnSummary(**{**fields, "frequent": [FrequentValue(*each) for each in summary.frequent]})
+    picture = None if found.picture is None else ArrayPicture(**msgspec.structs.asdict(found.picture))
+    return TableRows(
+        generation,
+        columns,
+        found.rows,
+        first,
+        found.total,
+        found.wide,
+        summarized=found.summarized,
+        stopped=found.stopped,
+        picture=picture,
+        text=found.text,
+        cut=found.cut,
+    )
+
+
 def _check_patience(request: Timed) -> None:
     if not 0 < request.timeout_seconds <= MOST_LOOK_SECONDS:
         raise InvalidRequest(f"timeout_seconds must be more than 0 and at most {MOST_LOOK_SECONDS:g}")
@@ -170,7 +215,7 @@ def _require_free(live: LiveSession) -> None:
     running = live.running
     if running is not None and running.row.runtime == "python":
         raise SessionBusy(
-            "code runs in the session, and its kernel completes, inspects and shows tables only between cells",
+            "code runs in the session, and its kernel completes, inspects and shows variables only between cells",
             session_id=live.id,
             execution_id=running.row.id,
         )

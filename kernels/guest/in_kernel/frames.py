@@ -7,6 +7,7 @@ cell prints as. Whoever may look so may run code, too.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 MOST_COLUMNS = 200
@@ -17,8 +18,8 @@ MOST_BYTES = 1_000_000
 """Of all cells of an answer, about: then it has fewer rows."""
 
 
-def show(names: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
-    """The reply's content. Of an array or a series the one column has no name."""
+def show(names: dict[str, Any], asked: dict[str, Any], load: Callable[[str], Any]) -> dict[str, Any]:
+    """The reply's content. Of an array or a series the one column has no name. `load` finds another module."""
     name, first, count = str(asked["name"]), int(asked["first"]), min(int(asked["count"]), MOST_ROWS)
     if name not in names:
         return {"status": "ok", "found": False}
@@ -39,7 +40,9 @@ def show(names: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
         shown.append(cells)
     total, wide = len(value), value.shape[1] if len(value.shape) > 1 else 1
     named = [[_text(label), _text(kind)] for label, kind in columns]
-    return {"status": "ok", "found": True, "table": True, "columns": named, "rows": shown, "total": total, "wide": wide}
+    table = {"table": True, "columns": named, "rows": shown, "total": total, "wide": wide}
+    about = load("column_summaries").summarize(value, len(named), _text) if asked.get("histograms") else {}
+    return {"status": "ok", "found": True, **table, **about}
 
 
 def _of_pandas(value: Any, first: int, count: int) -> tuple[list[Any], list[Any], list[Any]]:
@@ -67,9 +70,9 @@ def _of_array(value: Any, first: int, count: int) -> tuple[list[Any], list[Any],
     return [(at, value.dtype) for at in range(part.shape[1])], labels, [list(row) for row in part]
 
 
-def _text(value: Any) -> str:
+def _text(value: Any, most: int = MOST_CHARACTERS) -> str:
     """Text of bounded length that any message can carry."""
     text = str(value)
-    if len(text) > MOST_CHARACTERS:
-        text = text[: MOST_CHARACTERS - 3] + "..."
+    if len(text) > most:
+        text = text[: most - 3] + "..."
     return text.encode("utf-8", "backslashreplace").decode()

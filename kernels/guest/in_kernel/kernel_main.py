@@ -298,9 +298,13 @@ class Kernel(IPythonKernel):
         cast("Any", self.session).send(stream, "sandcell_kept_reply", content, parent, ident=identity)
 
     def _handle_rows(self, stream: Any, identity: Any, parent: Any) -> None:
-        """Between cells, in the thread that runs code: rows of a table that code has."""
+        """Between cells, in the thread that runs code: rows of a table that code has, or a value as a whole."""
         try:
-            content = load("frames").show(cast("Any", self.shell).user_ns, parent["content"])
+            names, asked = cast("Any", self.shell).user_ns, parent["content"]
+            if asked.get("show", "rows") == "rows":
+                content = load("frames").show(names, asked, load)
+            else:
+                content = load("whole_values").show(names, asked)
         except BaseException as error:  # of code of the user's, whose `SystemExit` is not the kernel's end
             content = {"status": "error", "evalue": f"{type(error).__name__}: {error}"[:500]}
         cast("Any", self.session).send(stream, "sandcell_rows_reply", content, parent, ident=identity)

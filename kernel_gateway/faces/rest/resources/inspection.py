@@ -96,7 +96,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         list_rows,
         name="listRows",
         event="ListRows",
-        summary="Rows of a frame, series or array under a name, with the types of its columns; 409 while code runs",
+        summary="Rows of a table under a name, what is in its columns, or any value as a whole; 409 while code runs",
         result=TableRows,
         body=RowsRequest,
         looks=True,

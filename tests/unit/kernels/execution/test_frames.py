@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import json
 
 import pytest
 
 from kernels.errors import SandboxFailed
-from kernels.execution.frames import MOST_ANSWER_BYTES, MOST_COLUMNS, MOST_ROWS, parse_answer
+from kernels.execution.frames import (
+    LONGEST_TEXT,
+    MOST_ANSWER_BYTES,
+    MOST_BINS,
+    MOST_COLUMNS,
+    MOST_FREQUENT,
+    MOST_ROWS,
+    parse_answer,
+)
 
 ANSWER = {
     "status": "ok",
@@ -17,6 +26,17 @@ ANSWER = {
     "rows": [["0", "Oslo", "22.25"]],
     "total": 1,
     "wide": 2,
+}
+
+PICTURE = {
+    "height": 1,
+    "width": 2,
+    "channels": 2,
+    "data": base64.b64encode(b"\0\xff\xff\xff").decode(),
+    "minimum": "0",
+    "maximum": "1",
+    "down": 1,
+    "across": 1,
 }
 
 
@@ -31,9 +51,31 @@ def test_rows_have_a_label_and_a_cell_for_each_column() -> None:
     assert found.rows == [["0", "Oslo", "22.25"]]
 
 
+def test_columns_have_summaries_as_far_as_there_was_time_and_values_are_pictures_or_texts() -> None:
+    summary = {"missing": 1, "minimum": "0", "maximum": "1", "counts": [1, 2], "edges": ["0", "0.5", "1"]}
+    found = parse_answer(answer(summaries=[summary], summarized=4, stopped=True))
+    assert (found.summaries[0].counts, found.summarized, found.stopped) == ([1, 2], 4, True)
+    picture = parse_answer(answer(picture=PICTURE)).picture
+    assert picture is not None
+    assert (picture.height, picture.width) == (1, 2)
+    assert parse_answer(answer(text="'Oslo'", cut=True)).text == "'Oslo'"
+
+
 @pytest.mark.parametrize(
     "lie",
     [
+        {"summaries": [{}] * 3},
+        {"summaries": [{"counts": [1]}]},
+        {"summaries": [{"edges": ["0"]}]},
+        {"summaries": [{"counts": [1, -1], "edges": ["0", "1", "2"]}]},
+        {"summaries": [{"counts": [1] * (MOST_BINS + 1), "edges": ["0"] * (MOST_BINS + 2)}]},
+        {"summaries": [{"frequent": [["Oslo", 1]] * (MOST_FREQUENT + 1)}]},
+        {"summaries": [{"frequent": [["Oslo", "1"]]}]},
+        {"picture": {**PICTURE, "height": 2}},
+        {"picture": {**PICTURE, "height": 2**40}},
+        {"picture": {**PICTURE, "channels": 3}},
+        {"picture": {**PICTURE, "data": "<script>"}},
+        {"text": "x" * (LONGEST_TEXT + 1)},
         {"status": "error", "evalue": "no"},
         {"rows": [["0", "Oslo"]]},
         {"rows": [["0", "Oslo", "1", "2"]]},

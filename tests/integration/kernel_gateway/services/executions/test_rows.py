@@ -1,6 +1,8 @@
-"""Rows of tables by a session's kernel, over the service: between cells, as text, page by page."""
+"""Rows of tables, what is in their columns and values as a whole, by a session's kernel, over the service."""
 
 from __future__ import annotations
+
+import base64
 
 import pytest
 
@@ -22,6 +24,32 @@ class Odd:
     shape = (1,)
     def __getitem__(self, wanted): raise SystemExit
 odd = Odd()
+from datetime import timedelta, timezone
+zone = timezone(timedelta(hours=1))
+class Loud:
+    def __str__(self): raise ValueError("x" * 1_000)
+many = pd.DataFrame({
+    "whole": [1, 2, 3, 100],
+    "real": [0.5, float("nan"), float("inf"), -0.5],
+    "large": np.array([0, 2**64 - 1, 2**63, 1], dtype="u8"),
+    "when": pd.to_datetime(["2026-01-01", "2026-01-03", None, "2026-01-02"]),
+    "zone": pd.to_datetime(["2026-01-01T02:00", "2026-01-01T03:00", None, None]).tz_localize(zone),
+    "took": pd.to_timedelta([1, 3, 2, None], unit="h"),
+    "kind": pd.Categorical(["a", "b", "a", None], categories=["a", "b", "c"]),
+    "true": [True, False, True, True],
+    "maybe": pd.array([1, None, 2, 3], dtype="Int64"),
+    "text": ["x" * 1_000, "y", "x" * 1_000, None],
+    "same": [7.0] * 4,
+    "loud": ["quiet", Loud(), Loud(), None],
+    "none": [None] * 4,
+})
+sampled = np.arange(2_500_000)
+structured = np.array([(1, 2.5)], dtype=[("a", "i4"), ("b", "f8")])
+hidden = np.ma.array([1, 2, 900], mask=[False, False, True])
+grey = np.array([[0.0, 50.0], [100.0, np.nan]])
+colour = np.array([[[255, 0, 300], [1, 2, 3]]] * 2)
+large = np.tile(np.arange(1_000), (600, 1))
+nested = {"rain": [1.5, "mm"], "long": list(range(100_000))}
 """
 
 
@@ -52,6 +80,79 @@ def test_an_answer_is_bounded(prepared: Session) -> None:
     texts = prepared.rows("texts", 0, 1_000, timeout=PATIENT)
     assert len(texts.rows[0][1]) == 200
     assert sum(len(each.encode()) for row in texts.rows for each in row) < 1_100_000
+
+
+def test_columns_are_summarized_in_the_sandbox(prepared: Session) -> None:
+    table = prepared.rows("many", count=1, histograms=True, timeout=PATIENT)
+    assert (table.summarized, table.stopped) == (4, False)
+    about = {each.name: each.summary for each in table.columns}
+    seen = {name: (each.minimum, each.maximum, each.missing, sum(each.counts)) for name, each in about.items() if each}
+    assert seen["whole"] == ("1", "100", 0, 4)
+    assert seen["real"] == ("-0.5", "inf", 1, 2)
+    assert seen["large"] == ("0", str(2**64 - 1), 0, 4)
+    assert seen["when"] == ("2026-01-01T00:00:00", "2026-01-03T00:00:00", 1, 3)
+    assert seen["zone"] == ("2026-01-01T01:00:00", "2026-01-01T02:00:00", 2, 2)
+    assert seen["took"] == ("1:00:00", "3:00:00", 1, 3)
+    assert seen["maybe"] == ("1", "3", 1, 3)
+    assert seen["same"] == ("7.0", "7.0", 0, 4)
+    whole, same, kind, true, text, loud, none = (
+        about[each] for each in ("whole", "same", "kind", "true", "text", "loud", "none")
+    )
+    assert whole is not None
+    assert (whole.counts, whole.edges[:2]) == ([3, *[0] * 18, 1], ["1", "5.95"])
+    assert same is not None
+    assert (same.counts, same.edges) == ([4], ["7", "7"])
+    assert kind is not None
+    assert (kind.distinct, kind.missing, [(each.value, each.count) for each in kind.frequent]) == (
+        2,
+        1,
+        [("a", 2), ("b", 1)],
+    )
+    assert true is not None
+    assert [(each.value, each.count) for each in true.frequent] == [("True", 3), ("False", 1)]
+    assert text is not None
+    assert (text.frequent[0].value, text.missing) == ("x" * 77 + "...", 1)
+    assert loud is not None
+    assert (loud.problem, loud.frequent) == ("ValueError: " + "x" * 65 + "...", [])
+    assert none is not None
+    assert (none.missing, none.distinct) == (4, 0)
+
+
+def test_arrays_are_summarized_and_long_ones_by_a_sample(prepared: Session) -> None:
+    sampled = prepared.rows("sampled", count=1, histograms=True, timeout=PATIENT)
+    assert (sampled.total, sampled.summarized) == (2_500_000, 833_334)
+    [column] = sampled.columns
+    assert column.summary is not None
+    assert max(column.summary.counts) - min(column.summary.counts) <= 2
+    for name, said in (("structured", ("", 0, 1)), ("hidden", ("2", 1, None)), ("grid", ("4", 0, None))):
+        summary = prepared.rows(name, histograms=True, timeout=PATIENT).columns[0].summary
+        assert summary is not None
+        assert (summary.maximum, summary.missing, summary.distinct) == said
+    assert prepared.rows("empty", histograms=True, timeout=PATIENT).columns == []
+    assert prepared.rows("frame", timeout=PATIENT).columns[0].summary is None
+
+
+def test_arrays_are_pictures_and_values_are_whole_texts(prepared: Session) -> None:
+    grey = prepared.rows("grey", show="picture", timeout=PATIENT).picture
+    assert grey is not None
+    assert (grey.minimum, grey.maximum, grey.height, grey.width, grey.channels) == ("0", "100", 2, 2, 2)
+    assert base64.b64decode(grey.data) == bytes([0, 255, 128, 255, 255, 255, 0, 0])
+    colour = prepared.rows("colour", show="picture", timeout=PATIENT).picture
+    assert colour is not None
+    assert base64.b64decode(colour.data) == bytes([255, 0, 255, 255, 1, 2, 3, 255] * 2)
+    large = prepared.rows("large", show="picture", timeout=PATIENT).picture
+    assert large is not None
+    assert (large.height, large.width, large.down, large.across) == (200, 250, 3, 4)
+    for name in ("word", "frame", "long"):
+        with pytest.raises(InvalidRequest, match="no picture"):
+            prepared.rows(name, show="picture", timeout=PATIENT)
+    nested = prepared.rows("nested", show="text", timeout=PATIENT)
+    assert nested.text is not None
+    assert nested.text.startswith("{'rain': [1.5, 'mm'], 'long': [0, 1, 2, ")
+    assert (len(nested.text), nested.cut) == (100_000, True)
+    assert prepared.rows("word", show="text", timeout=PATIENT).text == "'Oslo'"
+    with pytest.raises(NotFound):
+        prepared.rows("nothing", show="text", timeout=PATIENT)
 
 
 def test_what_is_no_table_and_what_fails_is_said(prepared: Session) -> None:
