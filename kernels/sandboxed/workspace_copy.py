@@ -213,7 +213,13 @@ def _finish(unfinished: Path, entry: FileStat, place: Path) -> None:
 
 
 async def _in_thread(work: Callable[..., T], *arguments: Any) -> T:
-    return await asyncio.get_running_loop().run_in_executor(_threads, work, *arguments)
+    """Also whoever is cancelled goes on only when the thread is done: the next pull writes to the same places."""
+    doing = asyncio.get_running_loop().run_in_executor(_threads, work, *arguments)
+    try:
+        return await asyncio.shield(doing)
+    except asyncio.CancelledError:
+        await asyncio.wait({doing})
+        raise
 
 
 def check(listed: list[FileStat], most_bytes: int) -> dict[str, FileStat]:

@@ -188,6 +188,8 @@ class SessionVariables:
         if not self._asked:
             keeping.cancel()
         await asyncio.wait({keeping}, timeout=SETTLE_SECONDS)
+        if keeping.done():
+            self._watching = False  # one that was cancelled before its first step has not said so
 
     def note_replaced(self, death: Death | None) -> None:
         """The kernel was replaced; one that was restarted on request leaves nothing to the next."""
@@ -354,7 +356,8 @@ class SessionVariables:
         finally:
             self._asked = False
             ending.cancel()
-        self._not_before = loop.time() + found.seconds * BACK_OFF
+        # The kernel of an earlier release does not say how long it took.
+        self._not_before = loop.time() + (found.seconds or loop.time() - began) * BACK_OFF
         if found.variables and self._kept is kept and kernel.hub is hub:  # else it was replaced as it answered
             self._kept = _Kept(kernel, hub.generation, at, executions)
 

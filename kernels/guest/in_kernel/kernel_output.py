@@ -204,17 +204,28 @@ class BoundedStream(ThreadParents, OutStream):
 class Publisher(IOPubThread):
     """ipykernel's publishing thread; who publishes faster than it can send waits, be it text or images."""
 
+    _in_turn = False
+    """Whether it does what it was asked to do, one after another."""
+
+    def _handle_event(self, message: Any) -> None:
+        self._in_turn = True
+        try:
+            super()._handle_event(message)
+        finally:
+            self._in_turn = False
+
     def send_multipart(self, *arguments: Any, **options: Any) -> None:
         """Hand a message over; called in any thread.
 
         ipykernel would put what its own thread sends behind all that waits there, and so behind the end of the flush
-        that it is of.
+        that it is of. A flush that nobody asked for, but time, waits its turn: what was displayed before comes first.
         """
-        if threading.get_ident() == self.thread.ident:
+        ours = threading.get_ident() == self.thread.ident
+        if ours and (self._in_turn or not self._events):
             self._really_send(*arguments, **options)
             return
         super().send_multipart(*arguments, **options)
-        if len(self._events) > SEND_MESSAGES and self.thread.is_alive():
+        if not ours and len(self._events) > SEND_MESSAGES and self.thread.is_alive():
             sent = threading.Event()
             self.schedule(sent.set)
             sent.wait()

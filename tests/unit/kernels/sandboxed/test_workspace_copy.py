@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,6 +21,7 @@ from kernels.sandboxed.workspace_copy import (
     TOGETHER_BYTES,
     WorkspaceCopy,
     _find_gone,
+    _in_thread,
     _remove,
     check,
     share_out,
@@ -236,3 +238,26 @@ def test_it_is_brought_up_to_date_while_every_thread_of_the_loop_waits_for_that(
         assert (top / "a").read_bytes() == b"one"
 
     asyncio.run(run())
+
+
+def test_who_is_cancelled_waits_for_what_a_thread_still_writes() -> None:
+    """Else the next pull would write to the same unfinished file beside it."""
+    begun, may_end, over = threading.Event(), threading.Event(), threading.Event()
+
+    def write() -> None:
+        begun.set()
+        may_end.wait(GUARD_SECONDS)
+        over.set()
+
+    async def cancel() -> None:
+        writing = asyncio.ensure_future(_in_thread(write))
+        await asyncio.to_thread(begun.wait, GUARD_SECONDS)
+        writing.cancel()
+        await asyncio.wait({writing}, timeout=0.05)
+        assert not writing.done()
+        may_end.set()
+        await asyncio.wait({writing}, timeout=GUARD_SECONDS)
+        assert writing.cancelled()
+        assert over.is_set()
+
+    asyncio.run(cancel())
