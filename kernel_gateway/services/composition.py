@@ -492,7 +492,7 @@ class Services(Foundation):
         self._last_use = LastUse(database)
         self.identity = Identity(database, clock.now, self._last_use)
         self.tokens = Tokens(database, self.identity, clock, revoked)
-        self.sign_ins = SignIns(database, clock, self.identity)
+        self.sign_ins = SignIns(self.settings, database, clock, self.identity)
         self.provider = OpenIdProvider(self.settings, clock)
         self.access_keys = AccessKeys(database, self.settings, clock, self._last_use, revoked)
         self.sandbox_tokens = SandboxTokens(self.settings, clock, database, self.identity, self.registry)

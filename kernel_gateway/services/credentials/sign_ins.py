@@ -1,9 +1,9 @@
 """People who are signed in to the console, by a token of theirs or an identity provider, and links that sign in once.
 
 A browser gets a secret, and the database has its digest and what it stands for: a token, and it counts for no longer
-than that; or a person whom the provider vouched for, and it counts while their principal does. They have the role that
-the provider gave them then, and may look at what is of some others instead of their own. So it counts at any gateway,
-and after a restart.
+than that; or a person whom the provider vouched for, and it counts while their principal does and the settings of the
+provider and of roles are the same. They have the role that the provider gave them then, and may look at what is of
+some others instead of their own. So it counts at any gateway, and after a restart.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from kernel_gateway.identity.roles import SCOPES_OF_ROLES, Rights, Role
 from kernel_gateway.services.clock import Clock, rfc3339
 from kernel_gateway.services.credentials.authentication import Identity
 from kernel_gateway.services.credentials.remembered import Remembered
+from kernel_gateway.settings import Settings
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.states import sign_ins as stored
 from kernel_gateway.storage.states.sign_ins import Person, SignInRow
@@ -46,7 +47,8 @@ class SignedIn(msgspec.Struct, frozen=True):
 class SignIns:
     """Signs in and out, and knows who is."""
 
-    def __init__(self, database: Database, clock: Clock, identity: Identity) -> None:
+    def __init__(self, settings: Settings, database: Database, clock: Clock, identity: Identity) -> None:
+        self._rules = digest_rules(settings)
         self._database = database
         self._clock = clock
         self._identity = identity
@@ -83,7 +85,7 @@ class SignIns:
         """Sign in somebody whom an identity provider vouches for; raises Forbidden, Unauthorized."""
         administrator = rights.role == "administrator"
         principal = await self._identity.add_person(name, administrator=administrator)
-        person = Person(principal.id, name, rights.role, rights.looks_at)
+        person = Person(principal.id, name, rights.role, rights.looks_at, self._rules)
         caller = Caller(
             replace(principal, admin=administrator),
             SCOPES_OF_ROLES[rights.role],
@@ -138,6 +140,8 @@ class SignIns:
         held = await self._find(secret)
         if held is None or held.link or held.expires <= self._clock.now():
             raise Unauthorized("you are not signed in, or no longer")
+        if held.person is not None and held.person.rules != self._rules:
+            raise Unauthorized("who may sign in was changed since you did: sign in again")
         return held
 
     async def _find_person(self, held: SignInRow, person: Person) -> Caller:
@@ -159,6 +163,12 @@ class SignIns:
         await self._change(lambda c: stored.add(c, hash_token(secret), row, now, MOST_SIGN_INS))
         looks_at = person.looks_at if person is not None else ()
         return SignedIn(secret, replace(caller, expires=expires), looks_at)
+
+
+def digest_rules(settings: Settings) -> str:
+    """Stands for the settings that say which provider vouches for people, and what that makes of them."""
+    client, claim = settings.oidc_client_id, settings.oidc_principal_claim
+    return hash_token(msgspec.json.encode([settings.oidc_issuer, client, claim, settings.oidc_roles]).decode())
 
 
 def _used() -> Unauthorized:

@@ -18,12 +18,16 @@ _ADD: Final = text(
 
 
 class Person(msgspec.Struct, frozen=True):
-    """Somebody whom an identity provider vouched for: who, by which name, in which role, and whom they may look at."""
+    """Somebody whom an identity provider vouched for: who, by which name, in which role, and whom they may look at.
+
+    `rules` is the digest of the settings that made that of them.
+    """
 
     principal_id: str
     name: str
     role: str
     looks_at: tuple[str, ...] = ()
+    rules: str = ""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from kernel_gateway.identity.roles import Rights
 from kernel_gateway.services.credentials.authentication import Identity
 from kernel_gateway.services.credentials.sign_ins import LINK_SECONDS, MOST_SIGN_INS, SIGN_IN_SECONDS, SignIns
 from kernel_gateway.services.credentials.tokens import Tokens
+from kernel_gateway.settings import Settings
 from kernel_gateway.storage import principals
 from kernel_gateway.storage.database import Database
 from tests.doubles.turned_clock import TurnedClock
@@ -24,12 +26,12 @@ TOKEN = "the-token-of-the-first-administrator"
 class Scene:
     """An administrator, a tenant with a token for looking, and who is signed in."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, settings: Settings | None = None) -> None:
         self.clock = TurnedClock()
         self.database = Database(f"sqlite:///{directory / 'database'}")
         self.identity = Identity(self.database, self.clock.now)
         self.tokens = Tokens(self.database, self.identity, self.clock)
-        self.sign_ins = SignIns(self.database, self.clock, self.identity)
+        self.sign_ins = SignIns(settings or Settings(), self.database, self.clock, self.identity)
 
     async def open(self) -> Caller:
         await self.database.open()
@@ -109,6 +111,36 @@ def test_a_sign_in_counts_after_a_restart_until_it_is_signed_out_there(tmp_path:
         for ask, secret in ((scene.sign_ins.authenticate, signed_in.secret), (scene.sign_ins.use_link, code)):
             with pytest.raises(Unauthorized):
                 await ask(secret)
+
+    play(tmp_path, act)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        replace(Settings(), oidc_roles="viewer groups=all"),
+        replace(Settings(), oidc_issuer="https://login.example.com"),
+        None,
+    ],
+)
+def test_a_person_is_signed_out_by_a_restart_with_another_provider_or_other_roles(
+    tmp_path: Path, changed: Settings | None
+) -> None:
+    async def act(scene: Scene, _admin: Caller) -> None:
+        person = await scene.sign_ins.use_rights("vera", Rights("administrator"))
+        token = await scene.sign_ins.use_token(TOKEN)
+        again = Scene(tmp_path, changed)
+        await again.open()
+        try:
+            assert await again.sign_ins.authenticate(token.secret) == token.caller
+            if changed is None:
+                assert await again.sign_ins.authenticate(person.secret) == person.caller
+                return
+            for ask in (again.sign_ins.authenticate(person.secret), again.sign_ins.look_at(person.secret, "")):
+                with pytest.raises(Unauthorized, match="sign in again"):
+                    await ask
+        finally:
+            await again.database.aclose()
 
     play(tmp_path, act)
 
