@@ -198,10 +198,13 @@ class Forwards:
         return named.kind == "session" and self._gateways.lives_here(named.name)
 
     async def find(self, named: Named, request: HTTPServerRequest) -> Home | None:
-        async with asyncio.timeout(LOOKUP_SECONDS), self._lookups:
-            if named.kind == "signature":
+        if named.kind == "signature":  # has a bound of its own: a wrong one holds up no other request
+            async with asyncio.timeout(LOOKUP_SECONDS):
                 named = Named("session", await self._signs.find_signed(request))
-            elif named.kind == "conversation":
+        if not named.name:
+            return None
+        async with asyncio.timeout(LOOKUP_SECONDS), self._lookups:
+            if named.kind == "conversation":
                 named = Named("workspace", await self._signs.find_conversation(request, named.name))
             home = await self._gateways.find(named.kind, named.name) if named.name else None
         if home is None or not self._gateways.is_self(home):

@@ -3,7 +3,8 @@
 None of them is stored: a token names the credential it was derived from and proves it with a MAC under the service's
 key. It counts for as long as that credential does, and reaches what its principal owns. Addresses of files may be
 signed with one and do not say whose they are: such a signature is tried against the tokens of live sessions that were
-used lately, and then against those that were given out, of which the database knows for whom.
+used lately, and then against those that were given out, of which the database knows for whom. Who asks for the latter
+has shown nothing yet: few wait for it, not for long, and one that none has made is not tried again at once.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import base64
 import hashlib
 import hmac
 import re
+import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
@@ -20,7 +22,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from kernel_gateway.errors import Unauthorized, translated
+from kernel_gateway.errors import LimitReached, Unauthorized, translated
 from kernel_gateway.identity.principal import Caller
 from kernel_gateway.identity.sealing import key_in
 from kernel_gateway.services.clock import Clock
@@ -39,7 +41,12 @@ So nobody's push out another's. A wrong signature costs a short hash of each.
 """
 MOST_TRIED: Final = 10_000
 """Tokens of all live sessions that a signature is tried against which none that was used lately has made."""
-TRY_SECONDS: Final = 30.0
+TRY_SECONDS: Final = 2.0
+MOST_TRYING: Final = 8
+"""Signatures that are tried against all tokens, or wait for it."""
+MOST_REFUSED: Final = 256
+"""Signatures of which is remembered that no token has made them."""
+REFUSED_SECONDS: Final = 5.0
 SIGNATURE_LENGTH: Final = 46
 LONGEST_EXPIRATION: Final = 15
 """Of a signature, in digits."""
@@ -53,14 +60,24 @@ class SandboxTokens:
     """Gives them out and checks them."""
 
     def __init__(
-        self, settings: Settings, clock: Clock, database: Database, identity: Identity, registry: Registry
+        self,
+        settings: Settings,
+        clock: Clock,
+        database: Database,
+        identity: Identity,
+        registry: Registry,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = settings
         self._clock = clock
         self._database = database
         self._identity = identity
         self._registry = registry
-        self._trying = asyncio.Semaphore(1)
+        self._turn = asyncio.Semaphore(1)
+        self._trying = 0
+        self._monotonic = monotonic
+        self._refused: OrderedDict[bytes, float] = OrderedDict()
         self._known: dict[str, OrderedDict[str, str]] = {}
 
     @cached_property
@@ -101,7 +118,7 @@ class SandboxTokens:
     async def check_signature(
         self, signature: str, *, path: str, operation: str, user: str, expiration: str
     ) -> tuple[Caller, str]:
-        """Who signed this address, and for which session; raises Unauthorized."""
+        """Who signed this address, and for which session; raises Unauthorized, LimitReached."""
         session_id, credential_id = await self.find_signer(
             signature, path=path, operation=operation, user=user, expiration=expiration
         )
@@ -110,7 +127,10 @@ class SandboxTokens:
     async def find_signer(
         self, signature: str, *, path: str, operation: str, user: str, expiration: str
     ) -> tuple[str, str]:
-        """For which session an address was signed, and by the token of which credential; raises Unauthorized."""
+        """For which session an address was signed, and by the token of which credential.
+
+        Raises Unauthorized, LimitReached where too many ask for what none of the tokens that were used lately has made.
+        """
         if len(expiration) > LONGEST_EXPIRATION or len(signature) != SIGNATURE_LENGTH:
             raise Unauthorized(NOT_SIGNED)
         if expiration and not (expiration.isdecimal() and int(expiration) > self._clock.now()):
@@ -124,18 +144,42 @@ class SandboxTokens:
         found = find(self._list_known())
         if found is None:
             with translated():
-                found = await self._try_all(find)
+                found = await self._try_all(find, _summarize(begun, signature, expiration))
         if found is None:
             raise Unauthorized(NOT_SIGNED)
         self._remember(*found)
         return found[0], found[1]
 
-    async def _try_all(self, find: Find) -> tuple[str, str, str] | None:
+    async def _try_all(self, find: Find, summary: bytes) -> tuple[str, str, str] | None:
         """One after the other: there may be many tokens, and who asks has shown nothing yet."""
-        async with asyncio.timeout(TRY_SECONDS), self._trying:
-            given_out = await self._database.run(lambda c: sign_ins.list_derived(c, MOST_TRIED))
-            tokens = ((each, credential, self._make(each, credential)) for each, credential in given_out)
-            return await asyncio.to_thread(find, tokens)
+        if self._is_refused(summary):
+            return None
+        if self._trying >= MOST_TRYING:
+            raise _busy()
+        self._trying += 1
+        try:
+            async with asyncio.timeout(TRY_SECONDS), self._turn:
+                if self._is_refused(summary):
+                    return None
+                given_out = await self._database.run(lambda c: sign_ins.list_derived(c, MOST_TRIED))
+                tokens = ((each, credential, self._make(each, credential)) for each, credential in given_out)
+                found = await asyncio.to_thread(find, tokens)
+        except TimeoutError:
+            raise _busy() from None
+        finally:
+            self._trying -= 1
+        if found is None:
+            self._refuse(summary)
+        return found
+
+    def _is_refused(self, summary: bytes) -> bool:
+        return self._monotonic() < self._refused.get(summary, 0.0)
+
+    def _refuse(self, summary: bytes) -> None:
+        self._refused[summary] = self._monotonic() + REFUSED_SECONDS
+        self._refused.move_to_end(summary)
+        if len(self._refused) > MOST_REFUSED:
+            self._refused.popitem(last=False)
 
     def _remember(self, session_id: str, credential_id: str, token: str) -> None:
         if session_id not in self._registry:
@@ -161,6 +205,17 @@ class SandboxTokens:
 def sign_path(token: str, path: str, operation: str, user: str, expiration: str) -> str:
     """The signature of an address of a file, as E2B's clients make it."""
     return _finish(_begin(path, operation, user), token, expiration)
+
+
+def _busy() -> LimitReached:
+    return LimitReached("too many signed addresses are being looked up", retry_after_seconds=TRY_SECONDS)
+
+
+def _summarize(begun: hashlib._Hash, signature: str, expiration: str) -> bytes:
+    """Stands for a signature and all that it signs."""
+    digest = begun.copy()
+    digest.update(f"{signature}:{expiration}".encode("utf-8", "surrogatepass"))
+    return digest.digest()
 
 
 def _begin(path: str, operation: str, user: str) -> hashlib._Hash:

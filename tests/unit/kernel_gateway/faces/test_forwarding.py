@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from types import SimpleNamespace
 from typing import Any, cast
@@ -9,8 +10,18 @@ from typing import Any, cast
 import pytest
 from tornado.httputil import HTTPHeaders, HTTPServerRequest
 
-from kernel_gateway.faces.forwarding import Named, find_in_body, find_named, make_head, may_name
+from kernel_gateway.faces.forwarding import (
+    MOST_LOOKUPS,
+    Forwards,
+    Named,
+    find_in_body,
+    find_named,
+    make_head,
+    may_name,
+)
 from kernel_gateway.faces.librechat.identifiers import format_id
+from kernel_gateway.faces.signs import Signs
+from kernel_gateway.services.gateways import Gateways
 
 ID = str(uuid.UUID(int=0x1234567890ABCDEF1234567890ABCDEF, version=4))
 SHORT = ID.replace("-", "")
@@ -136,3 +147,28 @@ def test_nobody_says_for_whom_or_by_whom_a_request_was_passed_on_but_those_who_d
 def test_a_socket_stays_one() -> None:
     lines = head(("Connection", "Upgrade"), ("Upgrade", "websocket"), method="GET")
     assert {"Connection: Upgrade", "Upgrade: websocket"} <= {*lines}
+
+
+def test_signatures_that_are_looked_up_hold_up_no_other_request() -> None:
+    async def act() -> None:
+        asked, never = asyncio.Semaphore(0), asyncio.Event()
+
+        async def find_signed(_request: HTTPServerRequest) -> str:
+            asked.release()
+            await never.wait()
+            return ""
+
+        async def find(_kind: str, _name: str) -> None:
+            return None
+
+        gateways = SimpleNamespace(on_change=lambda _heard: None, find=find)
+        forwards = Forwards(cast("Gateways", gateways), cast("Signs", SimpleNamespace(find_signed=find_signed)))
+        signed, request = Named("signature", "signature=x"), cast("HTTPServerRequest", None)
+        asking = [asyncio.create_task(forwards.find(signed, request)) for _ in range(MOST_LOOKUPS)]
+        for _ in asking:
+            await asked.acquire()
+        assert await asyncio.wait_for(forwards.find(SESSION, request), 120) is None
+        never.set()
+        assert await asyncio.gather(*asking) == [None] * MOST_LOOKUPS
+
+    asyncio.run(act())
