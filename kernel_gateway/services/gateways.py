@@ -34,6 +34,8 @@ log = structlog.get_logger(__name__)
 RENEWALS = 6
 """Renewals, and looks at the others, in the time of one lease; three may fail before nothing is begun any more."""
 LONGEST_PAUSE_SECONDS = 1.0
+SHARE_SECONDS = 2.0
+"""How long gateways' telling each other what they have let through may hold up the next look."""
 RETURN_SECONDS = 60.0
 """How long a gateway that ended in order and keeps its sessions may be away until others take them over."""
 
@@ -148,8 +150,8 @@ class Gateways:
         alive = await self._database.run(gateways.list_alive)
         for heard in self._on_change:
             heard(frozenset(alive))
-        await self._share_uses()
         await self._end_void()
+        await self._share_uses()
 
     async def _take_over(self) -> set[str]:
         """The sessions that are this gateway's from now on, and are not served yet."""
@@ -174,9 +176,19 @@ class Gateways:
             raise
 
     async def _share_uses(self) -> None:
-        """What was counted here against limits of how often counts at the others, and theirs here."""
+        """What was counted here against limits of how often counts at the others, and theirs here.
+
+        What cannot be told now is told at the next look: nothing else waits for it, nor fails with it.
+        """
         changed = self._limits.list_changed()
-        self._limits.note_others(await self._database.run(lambda c: uses.exchange(c, changed)))
+        try:
+            async with asyncio.timeout(SHARE_SECONDS):
+                counted = await self._database.run(lambda c: uses.exchange(c, changed))
+        except Exception as error:
+            self._limits.put_back(changed)
+            log.warning("uses_not_shared", error=str(error) or repr(error))
+            return
+        self._limits.note_others(counted)
 
     async def _end_void(self) -> None:
         """What was revoked or disabled at another gateway ends here, too."""

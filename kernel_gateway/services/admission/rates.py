@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 
 from kernel_gateway.errors import RateLimited
 from kernel_gateway.identity.principal import Principal
@@ -93,6 +93,11 @@ class Counted:
         changed, self._changed = self._changed, set()
         return {name: self._counts[name][0] for name in changed}
 
+    def put_back(self, name: str) -> None:
+        """Its change was not heard of."""
+        if name in self._counts:
+            self._changed.add(name)
+
 
 class Limits:
     """How often a principal may ask, and start something; how often an address may fail to say who it is."""
@@ -127,6 +132,13 @@ class Limits:
         """What was let through, since it is counted, where that has changed since this was last asked."""
         counted = {name: each.counted.take_changed() for name, each in self._by_name.items() if each.counted}
         return {(name, key): count for name, counts in counted.items() for key, count in counts.items()}
+
+    def put_back(self, changed: Iterable[tuple[str, str]]) -> None:
+        """What was listed as changed and the others could not be told."""
+        for name, key in changed:
+            counted = self._by_name[name].counted
+            if counted is not None:
+                counted.put_back(key)
 
     def note_others(self, counted: Mapping[tuple[str, str, str], int]) -> None:
         """What others have let through since they count, by gateway, name and key; one's first look only learns it."""

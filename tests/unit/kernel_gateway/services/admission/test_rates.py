@@ -110,3 +110,15 @@ def test_a_gateway_that_begins_or_begins_again_is_charged_for_nothing_of_before(
         limits.take_invocation(ONE)
     assert limits.list_changed() == {("invocations", ONE.id): 50}
     assert limits.list_changed() == {}
+
+
+def test_what_the_others_could_not_be_told_is_told_next_time() -> None:
+    limits = Limits(30)
+    limits.share()
+    limits.take_invocation(ONE)
+    limits.pause_after_failure("192.0.2.1")
+    changed = limits.list_changed()
+    limits.take_invocation(ONE)
+    limits.put_back(changed)
+    assert limits.list_changed() == {("invocations", ONE.id): 2, ("failures", "192.0.2.1"): 1}
+    assert limits.list_changed() == {}
