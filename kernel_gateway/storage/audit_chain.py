@@ -134,6 +134,15 @@ def position(connection: Connection, sink: str) -> int | None:
     return connection.execute(select(audit_sinks.c.number).where(audit_sinks.c.name == sink)).scalar()
 
 
+def take_positions(connection: Connection, sink: str) -> int | None:
+    """Remove where each of several gateways was that had a sink of this name of its own; the lowest, None for none."""
+    of_each = audit_sinks.c.name.startswith(f"{sink} of ", autoescape=True)
+    lowest: int | None = connection.execute(select(func.min(audit_sinks.c.number)).where(of_each)).scalar()
+    if lowest is not None:
+        connection.execute(delete(audit_sinks).where(of_each))
+    return lowest
+
+
 def furthest(connection: Connection) -> int:
     """Up to which record any sink has them."""
     return connection.execute(select(func.max(audit_sinks.c.number))).scalar() or 0

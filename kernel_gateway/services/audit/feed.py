@@ -5,7 +5,8 @@ its position is kept. A sink that takes nothing delays neither calls nor other s
 removes meanwhile, which is logged.
 
 Of several gateways the first by its id that lives brings what all have written to a sink that is not of a host alone.
-It does not look at the leases before each delivery: where one is taken over from, records may come twice.
+It does not look at the leases before each delivery: where one is taken over from, records may come twice. It begins
+where the last of them was when each brought all records there, as before version 21 of the tables; later nobody was.
 """
 
 from __future__ import annotations
@@ -95,9 +96,12 @@ class Feed:
         last = await self._sink.open()
 
         def find(connection: Connection) -> int:
-            position = audit_chain.position(connection, self._key)
+            known = audit_chain.position(connection, self._key)
+            before = self._take_positions(connection)
+            position = known if before is None else before
             if position is None:
                 position = audit_chain.newest(connection)
+            if position != known:
                 audit_chain.put_position(connection, self._key, position)
             if last is not None and last[0] > position and audit_chain.hash_at(connection, last[0]) == last[1]:
                 return last[0]
@@ -105,6 +109,10 @@ class Feed:
 
         self._position = await self._database.run(find)
         self._saved = (self._position, time.monotonic())
+
+    def _take_positions(self, connection: Connection) -> int | None:
+        """Where gateways have left off that had this sink each for itself, as before it was one for all."""
+        return audit_chain.take_positions(connection, self._sink.name) if self._gateway_id else None
 
     def offer(self, entries: Sequence[Entry]) -> None:
         """These are in the database now."""
@@ -206,7 +214,12 @@ class Feed:
         position, (saved, at) = self._position, self._saved
         if position in {NOT_KNOWN, saved} or (only_later and time.monotonic() - at < SAVE_SECONDS):
             return
-        await self._database.run(lambda c: audit_chain.put_position(c, self._key, position))
+
+        def put(connection: Connection) -> None:
+            self._take_positions(connection)  # of one that is not upgraded yet: it would be old when it is looked at
+            audit_chain.put_position(connection, self._key, position)
+
+        await self._database.run(put)
         self._saved = (position, time.monotonic())
 
     def _forget(self) -> None:

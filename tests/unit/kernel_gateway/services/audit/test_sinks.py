@@ -322,6 +322,29 @@ def test_one_of_several_gateways_delivers_what_all_have_written_and_the_next_goe
     on(tmp_path, check)
 
 
+def test_a_sink_of_all_gateways_begins_where_the_last_was_that_had_one_of_its_own(tmp_path: Path) -> None:
+    async def check(log: Log) -> None:
+        await log.write("a", "b", "c", "d")
+        rows = {"kept of a": 3, "kept of b": 2, "kept": 1, "kept of": 0, "other of a": 0}
+        for name, number in rows.items():
+            await log.database.run(lambda c, name=name, number=number: audit_chain.put_position(c, name, number))  # type: ignore[misc]
+        sink = InMemory(of_host=False)
+        feed = Feed(cast("Any", OneOfSeveral(log.database, "a")), sink)
+        await feed.open()
+        feed._delivers = True
+        await log.database.run(lambda c: audit_chain.put_position(c, "kept of b", 1))  # by one of the version before
+        await feed.deliver()
+        assert "".join(each.row.target for each in sink.entries) == "cd"
+        await feed.close()
+        found = {name: await log.database.run(lambda c, name=name: audit_chain.position(c, name)) for name in rows}  # type: ignore[misc]
+        assert found == {"kept of a": None, "kept of b": None, "kept": 4, "kept of": 0, "other of a": 0}
+        again = Feed(cast("Any", OneOfSeveral(log.database, "b")), sink)
+        await again.open()
+        assert again.lag(4) == 0
+
+    on(tmp_path, check)
+
+
 def test_what_was_delivered_is_said_at_the_end_and_a_new_sink_begins_now(tmp_path: Path) -> None:
     async def check(log: Log) -> None:
         await log.write("a")
