@@ -1,15 +1,17 @@
 """The tools' backend of one of several gateways: what is at another is asked for at this gateway's own address.
 
-There a request is passed on as any other, with the token that the caller has given last.
+There a request is passed on as any other, with the token of the call that it is for.
 """
 
 from __future__ import annotations
 
 import asyncio
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
 
 from kernel_gateway.faces.mcp.backend import ServiceBackend
 from kernel_gateway.identity.principal import Principal
+from sandcell.errors import NotFound
 from sandcell.models.commands import Command, CommandRequest
 from sandcell.models.executions import Execution, Submission
 from sandcell.models.inspection import Variables
@@ -24,18 +26,22 @@ if TYPE_CHECKING:
 
 MOST_CLIENTS: Final = 4
 """Tokens of one conversation that are in use at once; the oldest's calls end."""
+TOKEN: Final = ContextVar("TOKEN", default="")
+"""What the call that is being answered was made with: a conversation's calls may run beside each other."""
 
 
 class GatewayBackend(ServiceBackend):
-    """Of one conversation; `aclose` when it is over."""
+    """Of one conversation; `aclose` when it is over. `token`: the last one, for what no call does."""
 
     def __init__(self, services: Services, principal: Principal, token: str) -> None:
         super().__init__(services, principal)
         self.token = token
         self._here = ServiceBackend(services, principal)
         self._clients: dict[str, AsyncClient] = {}
+        self._closed = False
 
     async def aclose(self) -> None:
+        self._closed = True
         clients, self._clients = self._clients, {}
         await asyncio.gather(*(each.aclose() for each in clients.values()))
 
@@ -50,11 +56,14 @@ class GatewayBackend(ServiceBackend):
         from sandcell.nonblocking import AsyncClient  # noqa: PLC0415 - with an HTTP client, which most services never need
         from sandcell.tools.backends.over_rest import RestBackend  # noqa: PLC0415
 
-        client = self._clients.get(self.token)
+        if self._closed:
+            raise NotFound("this MCP session has ended")
+        token = TOKEN.get() or self.token
+        client = self._clients.get(token)
         if client is None:
-            if len(self._clients) >= MOST_CLIENTS:
+            client = self._clients[token] = AsyncClient(gateways.lease.place.address, token)
+            if len(self._clients) > MOST_CLIENTS:
                 await self._clients.pop(next(iter(self._clients))).aclose()
-            client = self._clients[self.token] = AsyncClient(gateways.lease.place.address, self.token)
         return RestBackend(client, self.most_seconds)
 
     async def start_session(self, request: StartSession) -> Session:

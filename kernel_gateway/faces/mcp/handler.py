@@ -17,6 +17,7 @@ from kernel_gateway.faces import scopes
 from kernel_gateway.faces.audit import UNKNOWN_ROUTE, CallRecord
 from kernel_gateway.faces.errors import MethodNotAllowed
 from kernel_gateway.faces.handler import FaceHandler, as_gateway_error, make_error_headers
+from kernel_gateway.faces.mcp.elsewhere import TOKEN
 from kernel_gateway.faces.mcp.sessions import McpSession, McpSessions
 from kernel_gateway.faces.responses import ErrorResponse, Response, Stream
 from kernel_gateway.identity.principal import ANONYMOUS, Caller
@@ -171,6 +172,7 @@ class McpHandler(FaceHandler):
         `held` is the memory of a large message, which is released with it.
         """
         self._sessions.enter(session)
+        TOKEN.set(self._token)  # of this task alone, and of those that it starts
         try:
             return await session.conversation.answer(request, send)
         except Exception as error:
