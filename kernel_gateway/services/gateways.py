@@ -181,9 +181,10 @@ class Gateways:
         What cannot be told now is told at the next look: nothing else waits for it, nor fails with it.
         """
         changed = self._limits.list_changed()
+        seconds = uses.SEEN_SECONDS if self._limits.heard else uses.KEPT_SECONDS
         try:
             async with asyncio.timeout(SHARE_SECONDS):
-                counted = await self._database.run(lambda c: uses.exchange(c, changed))
+                counted = await self._database.run(lambda c: uses.exchange(c, changed, seconds))
         except Exception as error:
             self._limits.put_back(changed)
             log.warning("uses_not_shared", error=str(error) or repr(error))

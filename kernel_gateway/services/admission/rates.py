@@ -128,6 +128,11 @@ class Limits:
         for each in self._by_name.values():
             each.counted = Counted(self._monotonic)
 
+    @property
+    def heard(self) -> bool:
+        """Whether it is known what others have counted so far: they are to be charged for more only."""
+        return self._seen is not None
+
     def list_changed(self) -> dict[tuple[str, str], int]:
         """What was let through, since it is counted, where that has changed since this was last asked."""
         counted = {name: each.counted.take_changed() for name, each in self._by_name.items() if each.counted}
@@ -141,7 +146,10 @@ class Limits:
                 counted.put_back(key)
 
     def note_others(self, counted: Mapping[tuple[str, str, str], int]) -> None:
-        """What others have let through since they count, by gateway, name and key; one's first look only learns it."""
+        """What others have let through since they count, by gateway, name and key; one's first look only learns it.
+
+        That one is to have all that may go on to be counted, whenever it changed.
+        """
         first, self._seen = self._seen is None, self._seen or OrderedDict()
         for (gateway, name, key), count in counted.items():
             seen = self._seen.pop((gateway, name, key), 0)

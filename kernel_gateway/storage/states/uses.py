@@ -28,13 +28,15 @@ _PUT: Final = text(
 )
 
 
-def exchange(connection: Connection, changed: Counted) -> dict[tuple[str, str, str], int]:
+def exchange(
+    connection: Connection, changed: Counted, seen_seconds: float = SEEN_SECONDS
+) -> dict[tuple[str, str, str], int]:
     """Write what this gateway has counted, and read what the others have lately: by gateway, what, and key."""
     gateway = own(connection)
     rows = [{"id": gateway, "what": what, "key": key, "taken": n} for (what, key), n in sorted(changed.items())]
     if rows:
         connection.execute(_PUT, rows)
-    lately = select(uses).where(uses.c.gateway_id != gateway, uses.c.at > _NOW - micros(SEEN_SECONDS))
+    lately = select(uses).where(uses.c.gateway_id != gateway, uses.c.at > _NOW - micros(seen_seconds))
     found = {(row.gateway_id, row.what, row.key): row.taken for row in connection.execute(lately)}
     if changed:
         connection.execute(delete(uses).where(uses.c.gateway_id == gateway, uses.c.at < _NOW - micros(KEPT_SECONDS)))

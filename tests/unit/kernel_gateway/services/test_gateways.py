@@ -10,12 +10,16 @@ from typing import Any, cast
 import pytest
 from sqlalchemy import Connection
 
+from kernel_gateway.errors import RateLimited
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services import gateways
 from kernel_gateway.services.admission.open_calls import OpenCalls
 from kernel_gateway.services.admission.rates import Limits
 from kernel_gateway.services.gateways import Gateways
 from kernel_gateway.settings import Settings
+from kernel_gateway.storage.states import uses
+
+ONE = Principal("1", "one", admin=False)
 
 
 class Failing:
@@ -38,6 +42,20 @@ class Failing:
         raise OSError("away")
 
 
+def make_gateways(database: object, limits: Limits, open_calls: object = None) -> Gateways:
+    return Gateways(
+        settings=Settings(),
+        database=cast("Any", database),
+        open_calls=cast("OpenCalls", open_calls),
+        registry=cast("Any", []),
+        lifecycle=cast("Any", None),
+        adoption=cast("Any", None),
+        finish_undo=lambda _ids: None,
+        hand_over=cast("Any", None),
+        limits=limits,
+    )
+
+
 @pytest.mark.parametrize("hangs", [False, True])
 def test_what_was_revoked_ends_here_where_uses_cannot_be_shared(
     monkeypatch: pytest.MonkeyPatch, *, hangs: bool
@@ -47,20 +65,38 @@ def test_what_was_revoked_ends_here_where_uses_cannot_be_shared(
     open_calls = SimpleNamespace(list_credentials=lambda: ({"a credential"}, set()))
 
     async def look() -> None:
-        own = Gateways(
-            settings=Settings(),
-            database=cast("Any", database),
-            open_calls=cast("OpenCalls", open_calls),
-            registry=cast("Any", []),
-            lifecycle=cast("Any", None),
-            adoption=cast("Any", None),
-            finish_undo=lambda _ids: None,
-            hand_over=cast("Any", None),
-            limits=limits,
-        )
-        limits.take_invocation(Principal("1", "one", admin=False))
+        own = make_gateways(database, limits, open_calls)
+        limits.take_invocation(ONE)
         await own._look()
 
     asyncio.run(look())
     assert database.asked == ["list_void", "exchange"]
     assert limits.list_changed() == {("invocations", "1"): 1}
+
+
+def test_the_first_look_learns_also_what_has_not_changed_lately(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = {("b", "invocations", ONE.id): (1_000, 10.0)}  # a count, and how many seconds ago it changed
+
+    def exchange(_connection: object, _changed: object, seconds: float) -> dict[tuple[str, str, str], int]:
+        return {key: count for key, (count, age) in rows.items() if age < seconds}
+
+    async def run(query: Callable[[Any], Any]) -> Any:
+        return query(None)
+
+    monkeypatch.setattr(uses, "exchange", exchange)
+    limits = Limits(30, monotonic=lambda: 0.0)
+    database = SimpleNamespace(lease=SimpleNamespace(), run=run)
+
+    async def share() -> None:
+        own = make_gateways(database, limits)
+        await own._share_uses()
+        for key in list(rows):
+            rows[key] = (1_020, 0.0)
+        rows["c", "invocations", ONE.id] = (5, 0.0)
+        await own._share_uses()
+
+    asyncio.run(share())
+    for _ in range(5):
+        limits.take_invocation(ONE)
+    with pytest.raises(RateLimited):
+        limits.take_invocation(ONE)
