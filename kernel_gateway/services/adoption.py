@@ -43,6 +43,8 @@ from kernels.sandbox import SandboxInfo, SandboxRuntime
 
 log = structlog.get_logger(__name__)
 ATTACHED_FACE = "jupyter"
+TAKE_ATTEMPTS = 3
+"""How often it is tried to take a sandbox over, a lease apart, before the last time: what fails may only be passing."""
 CUT_SHORT = (
     "the service restarted while this ran in a sandbox that does not keep output meanwhile (one of an older release, or"
     " a program of its own beside the kernel): the output since is lost, while its code may still run"
@@ -84,6 +86,8 @@ class Adoption:
         self._builder = builder
         self._lifecycle = lifecycle
         self._adopting = asyncio.Semaphore(settings.starts_at_once)
+        self.taking: set[str] = set()
+        """Sandboxes that are being taken over: they may be this gateway's already, and have no session here yet."""
 
     async def run(self) -> tuple[SandboxInfo, ...]:
         """Take up every READY session; gives the sandboxes that were found on the host."""
@@ -97,44 +101,49 @@ class Adoption:
 
         A sandbox that is reached from here too, as a pod is, goes on; else it is as if a host was lost.
         """
-        infos = await self._take_sandboxes(session_ids)
-
-        def load(connection: Connection) -> tuple[list[SessionRow], dict[str, HibernationRow]]:
-            hibernations.spend_begun(connection, session_ids)
-            found, rows = sessions.list_some(connection, session_ids), []
-            checkpoints.spend_unfinished(connection, _find_undone_by(found), session_ids)
-            for row in found:
-                if row.sandbox_id in infos:
-                    rows.append(row)
-                    continue
-                # The sandbox of that name may still be there, with a launcher that nobody asks any more.
-                record = replace(row.record, sandbox_id=str(uuid.uuid4()))
-                sessions.set_record(connection, row.id, record)
-                rows.append(dataclasses.replace(row, record=record))
-            return rows, hibernations.list_kept(connection)
-
-        rows, snapshots = await self._database.run(load)
-        await self._adopt_all(rows, snapshots, infos, gone=TAKEN_OVER)
+        try:
+            infos = await self._take_sandboxes(session_ids)
+            rows, snapshots = await self._database.run(lambda c: _load_taken(c, session_ids, infos))
+            await self._adopt_all(rows, snapshots, infos, gone=TAKEN_OVER)
+        finally:
+            self.taking.clear()
 
     async def _take_sandboxes(self, session_ids: Sequence[str]) -> dict[str, SandboxInfo]:
         """Make their sandboxes this gateway's that run where it reaches them, by id."""
         rows = await self._database.run(lambda c: sessions.list_some(c, session_ids))
-        taken = set()
-
-        async def take(sandbox_id: str) -> None:
-            try:
-                async with self._adopting:
-                    if await self._runtime.running(sandbox_id):
-                        await self._runtime.reopen(sandbox_id)
-                        taken.add(sandbox_id)
-            except SandboxGone:
-                return  # or on a host that is another gateway's
-            except (KernelsError, OSError) as error:
-                log.warning("sandbox_not_taken_over", sandbox=sandbox_id, error=str(error))
-
-        await asyncio.gather(*(take(row.sandbox_id) for row in rows))
+        self.taking.update(row.sandbox_id for row in rows)
+        found = await asyncio.gather(*(self._take(row.sandbox_id) for row in rows))
+        taken = {row.sandbox_id for row, is_taken in zip(rows, found, strict=True) if is_taken}
         infos = await self._runtime.list() if taken else ()
         return {info.sandbox_id: info for info in infos if info.sandbox_id in taken}
+
+    async def _take(self, sandbox_id: str) -> bool:
+        """Whether it runs and is this gateway's now; tried again while it cannot be said."""
+        for _ in range(TAKE_ATTEMPTS):
+            try:
+                async with self._adopting:
+                    if not await self._runtime.running(sandbox_id):
+                        return False
+                    await self._runtime.reopen(sandbox_id)
+                    return True
+            except SandboxGone:
+                return False  # or on a host that is another gateway's
+            except (KernelsError, OSError) as error:
+                log.warning("sandbox_not_taken_over_yet", sandbox=sandbox_id, error=str(error))
+            await self._clock.sleep(self._settings.gateway_lease_seconds)
+        return await self._take_or_abandon(sandbox_id)
+
+    async def _take_or_abandon(self, sandbox_id: str) -> bool:
+        """The last attempt. What is abandoned is the sweep's if it could at least be made this gateway's."""
+        try:
+            async with self._adopting:
+                await self._runtime.reopen(sandbox_id)  # first: this needs less than to know whether it runs
+                return await self._runtime.running(sandbox_id)
+        except SandboxGone:
+            return False
+        except (KernelsError, OSError) as error:
+            log.error("sandbox_abandoned", sandbox=sandbox_id, error=str(error))
+            return False
 
     async def _adopt_all(
         self,
@@ -265,6 +274,24 @@ def _load(connection: Connection) -> tuple[list[SessionRow], dict[str, Hibernati
     hibernations.spend_begun(connection)
     rows = sessions.list_live(connection)
     checkpoints.spend_unfinished(connection, _find_undone_by(rows))
+    return rows, hibernations.list_kept(connection)
+
+
+def _load_taken(
+    connection: Connection, session_ids: Sequence[str], infos: Mapping[str, SandboxInfo]
+) -> tuple[list[SessionRow], dict[str, HibernationRow]]:
+    """The sessions that were another gateway's; those whose sandbox is not in `infos` get the name of a new one."""
+    hibernations.spend_begun(connection, session_ids)
+    found, rows = sessions.list_some(connection, session_ids), []
+    checkpoints.spend_unfinished(connection, _find_undone_by(found), session_ids)
+    for row in found:
+        if row.sandbox_id in infos:
+            rows.append(row)
+            continue
+        # The sandbox of that name may still be there, with a launcher that nobody asks any more.
+        record = replace(row.record, sandbox_id=str(uuid.uuid4()))
+        sessions.set_record(connection, row.id, record)
+        rows.append(dataclasses.replace(row, record=record))
     return rows, hibernations.list_kept(connection)
 
 

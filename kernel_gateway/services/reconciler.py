@@ -115,7 +115,7 @@ class Reconciler:
     async def _remove_orphans(self, infos: tuple[SandboxInfo, ...]) -> None:
         """Remove sandboxes without an owner: sessions and utility work are on record before their sandbox is made."""
         live = {live.sandbox.id for live in self._registry}
-        owners = (live, self._utility_sandboxes, self._dead_sandboxes, self._pools)
+        owners = (live, self._adoption.taking, self._utility_sandboxes, self._dead_sandboxes, self._pools)
         # Several at once: of a service that was killed there may be whole pools, and the next start waits for this.
         orphans = [info.sandbox_id for info in infos if not any(info.sandbox_id in owner for owner in owners)]
         turns = asyncio.Semaphore(REMOVALS_AT_ONCE)

@@ -156,14 +156,15 @@ class KubernetesRuntime:
         place, ours = self._place(sandbox_id), await self._is_ours(sandbox_id)
         if ours and place.is_dir():
             return
-        if not await self.running(sandbox_id):
-            raise SandboxGone(f"the files of sandbox {sandbox_id} are gone with its pod")
         if not ours:  # another gateway's that is gone; what is here is from before that had it
             await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
+            # First of all: whatever fails from here on, who has taken it lists it, and so can remove it.
             try:
                 await self.cluster.label_secret(manifests.name_of(sandbox_id), {manifests.SERVICE: self.service})
             except Missing as error:
                 raise SandboxGone(f"sandbox {sandbox_id} is gone: {error}") from None
+        if not await self.running(sandbox_id):
+            raise SandboxGone(f"the files of sandbox {sandbox_id} are gone with its pod")
         self._make_place(sandbox_id)
 
     async def list(self) -> tuple[SandboxInfo, ...]:

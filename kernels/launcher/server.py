@@ -71,6 +71,8 @@ class Server:
         self._listed = False
         self._listing: tuple[SandboxInfo, ...] = ()
         """What the pages of a list that is being asked for are of."""
+        self._looks = self._listing_look = 0
+        """How many looks at all sandboxes have begun for a list, and which of them `_listing` is of."""
         self._counting = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._broken = asyncio.Event()
@@ -159,6 +161,9 @@ class Server:
             found = await getattr(self._runtime, request.verb)(**structs.asdict(request))
             if isinstance(request, wire.Destroy) and request.sandbox_id not in self._making:
                 self._there.discard(request.sandbox_id)
+            if isinstance(request, wire.Reopen):  # it may have been another gateway's
+                async with self._counting:  # a look that began before may not have seen it
+                    self._there.add(request.sandbox_id)
             return _answer(found)
         return await self._checked[type(request)](request)
 
@@ -203,10 +208,15 @@ class Server:
 
     async def _list(self, request: wire.List) -> _Done:
         # Its pages are of one look: to look again for each takes as much as the first, of a cluster's API server too.
-        if not request.after or not self._listing:
-            self._listing = tuple(sorted(await self._runtime.list(), key=lambda info: info.sandbox_id))
-        later = [info for info in self._listing if info.sandbox_id > request.after]
-        if len(later) <= wire.PAGE:
+        listing = self._listing
+        if not request.after or not listing:
+            self._looks += 1
+            look = self._looks
+            listing = tuple(sorted(await self._runtime.list(), key=lambda info: info.sandbox_id))
+            if look > self._listing_look:  # else one that began later has ended already
+                self._listing, self._listing_look = listing, look
+        later = [info for info in listing if info.sandbox_id > request.after]
+        if len(later) <= wire.PAGE and listing is self._listing:
             self._listing = ()
         return wire.Page(later[: wire.PAGE], more=len(later) > wire.PAGE), None
 
