@@ -159,6 +159,30 @@ def test_a_pod_goes_from_a_gateway_that_is_gone_to_another_and_the_first_leaves_
     asyncio.run(run())
 
 
+def test_a_pod_that_cannot_be_looked_at_is_listed_by_who_tried_to_take_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(_: str) -> None:
+        raise SandboxFailed("the API server did not answer")
+
+    async def run() -> None:
+        first, cluster = script(tmp_path / "first")
+        second, _ = script(tmp_path / "second")
+        second.cluster = cluster  # type: ignore[assignment]
+        await first.create(SPEC)
+        with monkeypatch.context() as patches:
+            patches.setattr(cluster, "read_pod", fail)
+            with pytest.raises(SandboxFailed, match="did not answer"):
+                await second.reopen(SPEC.sandbox_id)
+        (info,) = await second.list()
+        await second.reopen(SPEC.sandbox_id)
+        assert Path(info.workspace_directory).is_dir()
+        await second.destroy(SPEC.sandbox_id)
+        assert (cluster.secrets, cluster.pods) == ({}, {})
+
+    asyncio.run(run())
+
+
 def test_of_a_pod_whose_node_is_silent_its_guest_says_whether_it_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
