@@ -262,6 +262,10 @@ def workspaces_and_audit() -> Iterator[Step]:
     yield step(audit_chain.after, 0, 9)
     yield from (step(each, 1) for each in (audit_chain.hash_at, audit_chain.raw_at))
     yield step(audit_chain.position, "file")
+    for sink, position in (("http of b", 7), ("http of a", 3), ("https of a", 1)):
+        yield step(audit_chain.put_position, sink, position)
+    yield from (step(audit_chain.take_positions, "http") for _ in range(2))
+    yield step(audit_chain.position, "https of a")
     yield step(audit_chain.remove_until, 1)
 
 
