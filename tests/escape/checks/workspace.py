@@ -133,7 +133,12 @@ def long_paths_are_left_out_and_told(scene: Scene, here: str) -> None:
         refused(asked.file("GET", f"{here}/{'n' * 256}"), 400)
         refused(asked.file("GET", f"{here}/{'d/' * 2100}x"), 400)
         assert asked.listing(here, recursive=True).status_code == 200
-        assert asked.file("DELETE", here, params={"recursive": "true"}).status_code == 204
+        removed = asked.file("DELETE", here, params={"recursive": "true"})
+        if removed.status_code == 503:  # as any caller may do: seen once, under gVisor
+            assert removed.json()["error"]["retryable"], removed.text
+            removed = asked.file("DELETE", here, params={"recursive": "true"})
+        assert removed.status_code in (204, 404), removed.text
+        assert here not in asked.listing("").text
 
 
 def closed_files_are_kept(scene: Scene, here: str) -> None:
