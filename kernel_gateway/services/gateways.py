@@ -178,7 +178,7 @@ class Gateways:
     async def _share_uses(self) -> None:
         """What was counted here against limits of how often counts at the others, and theirs here.
 
-        What cannot be told now is told at the next look: nothing else waits for it, nor fails with it.
+        What cannot be written now is written at the next look: nothing else waits for it, nor fails with it.
         """
         changed = self._limits.list_changed()
         seconds = uses.SEEN_SECONDS if self._limits.heard else uses.KEPT_SECONDS

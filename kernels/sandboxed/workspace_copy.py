@@ -213,7 +213,7 @@ def _finish(unfinished: Path, entry: FileStat, place: Path) -> None:
 
 
 async def _in_thread(work: Callable[..., T], *arguments: Any) -> T:
-    """Also whoever is cancelled goes on only when the thread is done: the next pull writes to the same places."""
+    """A caller that is cancelled waits until the thread is done: the next pull writes to the same places."""
     doing = asyncio.get_running_loop().run_in_executor(_threads, work, *arguments)
     try:
         return await asyncio.shield(doing)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -134,10 +135,12 @@ def long_paths_are_left_out_and_told(scene: Scene, here: str) -> None:
         refused(asked.file("GET", f"{here}/{'d/' * 2100}x"), 400)
         assert asked.listing(here, recursive=True).status_code == 200
         removed = asked.file("DELETE", here, params={"recursive": "true"})
-        if removed.status_code == 503:  # as any caller may do: seen once, under gVisor
+        if removed.status_code == 503:  # seen once, under gVisor, cause unknown; what was removed by then may be all
             assert removed.json()["error"]["retryable"], removed.text
-            removed = asked.file("DELETE", here, params={"recursive": "true"})
-        assert removed.status_code in (204, 404), removed.text
+            warnings.warn(f"a removal was answered {removed.text}; made again", stacklevel=1)
+            assert asked.file("DELETE", here, params={"recursive": "true"}).status_code in (204, 404)
+        else:
+            assert removed.status_code == 204, removed.text
         assert here not in asked.listing("").text
 
 
