@@ -30,9 +30,10 @@ demo: ## run the example analysis against the running service
 	@scripts/install service
 	@.venv/bin/python examples/flights/run.py
 
+# Beside the image pytest rewrites the modules of tests, once: otherwise each worker would rewrite all of them for itself.
 test: ## every test but the escape corpus and the long ones
 	@scripts/install dev
-	@$(SUDO) $(SANDCELL) environments build python
+	@.venv/bin/python -m pytest --collect-only -qq >/dev/null 2>&1 & $(SUDO) $(SANDCELL) environments build python && wait
 	$(SUDO) .venv/bin/python -m pytest -m "not long and not corpus" --sample=$(SEED) $(SHARED) --no-loadscope-reorder
 
 retest: ## the tests that failed in the last `make test`, if they are few, once more and alone: CI's second look

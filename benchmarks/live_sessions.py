@@ -8,7 +8,9 @@ and a plot of all that beside bursts of starts from a pool, drawn in one of the 
 
 from __future__ import annotations
 
+import ast
 import asyncio
+import base64
 import contextlib
 import json
 import random
@@ -16,15 +18,16 @@ import shutil
 import statistics
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
-
-import httpx
+from typing import Any
 
 from benchmarks import warm_pool
 from benchmarks.bounds import at_most
 from benchmarks.idle_memory import read_private_bytes
+from benchmarks.plain_http import Connection, Refused
 from kernels.host_memory import HostMemory
 from kernels.oci.host.shares import MOUNTS, SERVICE_DESCRIPTORS
 from tests.running_service import RunningService
@@ -46,7 +49,7 @@ STOPS = 10
 BURSTS = (1, 10, 100)
 THREADS = 64
 """What all pools of threads of one process may grow by."""
-CLIENTS = 200
+CONNECTIONS = 64
 SETTINGS = {
     "invocations_per_second": 10_000,
     "requests_per_second": 100_000,
@@ -119,7 +122,7 @@ def run(
 def _require_bounds(before: Counter[str], held: Counter[str], sessions: int) -> None:
     """What the doctor counts with is enough, and threads are of pools that do not grow with sessions."""
     most = {
-        "descriptors of the service": SERVICE_DESCRIPTORS * sessions + CLIENTS,
+        "descriptors of the service": SERVICE_DESCRIPTORS * sessions + CONNECTIONS,
         "descriptors of the launcher": 0,
         "inotify instances of the service": sessions,
         "inotify instances of the launcher": 0,
@@ -144,48 +147,77 @@ def _room_for(sessions: int) -> contextlib.AbstractContextManager[object]:
 async def _measure(
     service: RunningService, sizes: Sequence[int], seconds: int
 ) -> tuple[Counter[str], list[Measured], list[float]]:
-    async with _client(service) as http:
+    async with _clients(service, 1) as http:
         await _stop(http, await _start(http))  # what is loaded once is loaded
-        await _wait_until_removed(service)
-        before, alone = _count_held(service), read_private_bytes(service.service_pid)
-        sessions: list[str] = []
-        found = []
-        for size in sizes:
-            turns = asyncio.Semaphore(STARTS_AT_ONCE)
-            sessions += await asyncio.gather(*(_start(http, turns) for _ in range(size - len(sessions))))
+    await _wait_until_removed(service)
+    before, alone = _count_held(service), read_private_bytes(service.service_pid)
+    sessions: list[str] = []
+    found = []
+    for size in sizes:
+        async with _clients(service, STARTS_AT_ONCE) as http:
+            sessions += await asyncio.gather(*(_start(http) for _ in range(size - len(sessions))))
+        async with _clients(service, CONNECTIONS) as http:
             taken = await _ask_all(http, sessions, seconds)
             held = _count_held(service)
-            found.append(Measured(size, taken, read_private_bytes(service.service_pid) - alone, held))
+        found.append(Measured(size, taken, read_private_bytes(service.service_pid) - alone, held))
+    async with _clients(service, 1) as http:
         stops = [await _stop(http, each) for each in sessions[:STOPS]]
     return before, found, stops
 
 
-def _client(service: RunningService) -> httpx.AsyncClient:
-    limits = httpx.Limits(max_connections=CLIENTS, max_keepalive_connections=CLIENTS)
-    authorization = {"Authorization": f"Bearer {service.token}"}
-    return httpx.AsyncClient(base_url=service.url, headers=authorization, timeout=600, limits=limits)
+class Clients:
+    """Connections that take turns: whoever asks waits until one is free, which counts as the answer's time."""
+
+    def __init__(self, connections: Sequence[Connection]) -> None:
+        self._connections = connections
+        self._free: asyncio.Queue[Connection] = asyncio.Queue()
+        for each in connections:
+            self._free.put_nowait(each)
+
+    async def ask(self, method: str, path: str, body: object = None) -> Any:
+        connection = await self._free.get()
+        try:
+            return await connection.ask(method, path, body)
+        finally:
+            self._free.put_nowait(connection)
+
+    async def aclose(self) -> None:
+        for each in self._connections:
+            await each.aclose()
 
 
-async def _start(http: httpx.AsyncClient, turns: asyncio.Semaphore | None = None) -> str:
-    async with turns or contextlib.nullcontext():
-        session = str((await http.post("/v1/sessions", json={})).raise_for_status().json()["id"])
-        await _run(http, session, CODE)
-        return session
+@contextlib.asynccontextmanager
+async def _clients(service: RunningService, count: int) -> AsyncIterator[Clients]:
+    headers = {"Authorization": f"Bearer {service.token}"}
+    made = Clients([await Connection.connect(service.url, headers) for _ in range(count)])
+    try:
+        yield made
+    finally:
+        await made.aclose()
 
 
-async def _run(http: httpx.AsyncClient, session: str, code: str) -> str:
+async def _start(http: Clients) -> str:
+    session = str((await http.ask("POST", "/v1/sessions", {}))["id"])
+    await _run(http, session, CODE)
+    return session
+
+
+async def _run(http: Clients, session: str, code: str) -> str:
     while True:
-        answer = await http.post(f"/v1/sessions/{session}/executions", json={"code": code})
-        if answer.status_code != httpx.codes.TOO_MANY_REQUESTS:
+        try:
+            done = await http.ask("POST", f"/v1/sessions/{session}/executions", {"code": code})
             break
-        await asyncio.sleep(0.1)  # its queue is full, on a machine that is too slow for this: it is later by so much
-    done = answer.raise_for_status().json()
+        except Refused as refused:
+            if refused.status != HTTPStatus.TOO_MANY_REQUESTS:
+                raise
+            # Its queue is full, on a machine that is too slow for this: it is later by so much.
+            await asyncio.sleep(0.1)
     if done["status"] != "ok":
         raise RuntimeError(done)
     return str(done["outputs"][-1]["data"]["text/plain"]) if done["outputs"] else ""
 
 
-async def _ask_all(http: httpx.AsyncClient, sessions: Sequence[str], seconds: int) -> list[float]:
+async def _ask_all(http: Clients, sessions: Sequence[str], seconds: int) -> list[float]:
     """Each answer's seconds, counted from when it was due: a client that is late itself counts as well."""
     order = random.Random(len(sessions)).sample(sessions, len(sessions))
     began = time.perf_counter()
@@ -200,15 +232,15 @@ async def _ask_all(http: httpx.AsyncClient, sessions: Sequence[str], seconds: in
     return await asyncio.gather(*(ask(number) for number in range(A_SECOND * seconds)))
 
 
-async def _stop(http: httpx.AsyncClient, session: str) -> float:
+async def _stop(http: Clients, session: str) -> float:
     """Seconds of a stop, once the store has all files of the session."""
     give_up = time.monotonic() + PATIENCE_SECONDS
-    while (await http.get(f"/v1/sessions/{session}")).raise_for_status().json()["sync"]["pending"]:
+    while (await http.ask("GET", f"/v1/sessions/{session}"))["sync"]["pending"]:
         if time.monotonic() > give_up:
             raise TimeoutError("the files were not stored")
         await asyncio.sleep(0.1)
     began = time.perf_counter()
-    (await http.delete(f"/v1/sessions/{session}")).raise_for_status()
+    await http.ask("DELETE", f"/v1/sessions/{session}")
     return time.perf_counter() - began
 
 
@@ -254,12 +286,11 @@ async def _draw(service: RunningService, found: Sequence[Measured], bursts: dict
     latency = [(each.sessions, each.p50 * 1e3, each.p99 * 1e3) for each in found]
     burst = [(size, statistics.median(taken) * 1e3) for size, taken in bursts.items()]
     code = f"latency, burst = json.loads({json.dumps(json.dumps([latency, burst]))!s})\n"
-    async with _client(service) as http:
-        session = str((await http.post("/v1/sessions", json={})).raise_for_status().json()["id"])
-        await _run(http, session, f"import json\n{code}{PLOT}")
-        png = (await http.get(f"/v1/sessions/{session}/files/plot.png")).raise_for_status().content
-        await http.delete(f"/v1/sessions/{session}")
-    return png
+    async with _clients(service, 1) as http:
+        session = str((await http.ask("POST", "/v1/sessions", {}))["id"])
+        png = await _run(http, session, f"import base64, json\n{code}{PLOT}")
+        await http.ask("DELETE", f"/v1/sessions/{session}")
+    return base64.b64decode(ast.literal_eval(png))
 
 
 PLOT = """
@@ -281,4 +312,5 @@ for each in (left, right):
         axis.set_minor_formatter("")
 figure.tight_layout()
 figure.savefig("plot.png")
+base64.b64encode(open("plot.png", "rb").read()).decode()
 """

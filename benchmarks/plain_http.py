@@ -15,6 +15,14 @@ from urllib.parse import urlsplit
 HEAD_END = b"\r\n\r\n"
 
 
+class Refused(RuntimeError):
+    """The server's answer was none of success."""
+
+    def __init__(self, status: int, answer: bytes) -> None:
+        super().__init__(f"{status}: {answer.decode(errors='replace')}")
+        self.status = status
+
+
 class Connection:
     """One request after the other; `connect` makes it."""
 
@@ -31,7 +39,7 @@ class Connection:
         return cls(*await asyncio.open_connection(place.hostname, place.port), "\r\n".join(lines))
 
     async def ask(self, method: str, path: str, body: object = None) -> Any:
-        """The JSON of the answer, which says its length; raises RuntimeError for a refusal."""
+        """The JSON of the answer, which says its length; raises Refused for any status but 2xx."""
         content = b"" if body is None else json.dumps(body).encode()
         kind = "" if body is None else "Content-Type: application/json\r\n"
         head = f"{method} {path} HTTP/1.1\r\n{self._head}\r\n{kind}Content-Length: {len(content)}\r\n\r\n"
@@ -39,8 +47,9 @@ class Connection:
         answered = await self._reader.readuntil(HEAD_END)
         size = next((int(row[15:]) for row in answered.split(b"\r\n") if row[:15].lower() == b"content-length:"), 0)
         answer = await self._reader.readexactly(size)
-        if not answered.startswith(b"HTTP/1.1 2"):
-            raise RuntimeError(answered + answer)
+        status = int(answered.split(b" ", 2)[1])
+        if not 200 <= status < 300:
+            raise Refused(status, answer)
         return json.loads(answer) if answer else None
 
     async def aclose(self) -> None:
