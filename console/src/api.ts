@@ -84,25 +84,40 @@ export async function readText(path: string, signal?: AbortSignal): Promise<stri
 }
 
 /** A file of the service's to this computer, under a name. A link would be asked for without the header. */
-export async function download(path: string, name: string): Promise<void> {
-  const content = await (await send("GET", path)).blob();
+export async function download(path: string, name: string, signal?: AbortSignal, onProgress?: (got: number, size: number | null) => void): Promise<void> {
+  const answer = await send("GET", path, undefined, { signal });
+  const size = answer.headers.get("Content-Length");
+  const parts: BlobPart[] = [];
+  let got = 0;
+  for (const reader = answer.body!.getReader(); ;) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    parts.push(value);
+    got += value.length;
+    onProgress?.(got, size === null ? null : Number(size));
+  }
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(content);
+  link.href = URL.createObjectURL(new Blob(parts));
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
+/** A part of a file of the service's, as far as there is one, and how large the file is. */
+export async function readPart(path: string, start: number, end: number, signal?: AbortSignal): Promise<{ content: Uint8Array<ArrayBuffer>; size: number }> {
+  const answer = await send("GET", path, undefined, { signal, headers: { Range: `bytes=${start}-${end - 1}` } });
+  const content = new Uint8Array(await answer.arrayBuffer());
+  return { content, size: Number(answer.headers.get("Content-Range")?.split("/")[1] ?? content.length) };
+}
+
 /** A file of the service's, of which at most so many bytes are read; `whole` says whether that is all of it. */
 export async function read(path: string, most: number, signal?: AbortSignal): Promise<{ content: Uint8Array<ArrayBuffer>; whole: boolean }> {
-  const answer = await send("GET", path, undefined, { signal, headers: { Range: `bytes=0-${most - 1}` } });
-  const content = new Uint8Array(await answer.arrayBuffer());
-  const total = Number(answer.headers.get("Content-Range")?.split("/")[1] ?? content.length);
-  return { content, whole: total <= content.length };
+  const { content, size } = await readPart(path, 0, most, signal);
+  return { content, whole: size <= content.length };
 }
 
 /** `fetch` does not say how far an upload is. */
-export function upload(path: string, file: File, onProgress: (sent: number) => void): Promise<void> {
+export function upload(path: string, file: File, onProgress: (sent: number) => void, signal?: AbortSignal): Promise<void> {
   return new Promise((done, fail) => {
     const request = new XMLHttpRequest();
     request.open("PUT", path);
@@ -116,6 +131,8 @@ export function upload(path: string, file: File, onProgress: (sent: number) => v
       if (request.status === 401) signedOut.dispatchEvent(new Event("out"));
       fail(new Failure(request.status, problem.code ?? "", problem.message ?? `The service answered with ${request.status}.`));
     };
+    request.onabort = () => fail(new DOMException("", "AbortError"));
+    signal?.addEventListener("abort", () => request.abort());
     request.send(file);
   });
 }

@@ -1,139 +1,117 @@
-// The files of a session, one directory at a time: look, preview, download, upload by drag or by a button. Of a session
-// that is not live they are those of its workspace in the store.
+// The files of a session: a tree, previews, download, upload by drag or by a button. They are those in the sandbox while there
+// is one, or those of the workspace in the store.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { later } from "./answers";
-import { ask, download, upload, type ChangedFile, type Page, type Session } from "./api";
+import { download, upload, type ChangedFile, type Session } from "./api";
 import type { PreviewProps } from "./preview";
 import { size, useNow, When } from "./time";
+import { folderOf, nameOf, Tree, type Entry } from "./tree";
 
 const Preview = later<PreviewProps>(async () => (await import("./preview")).Preview);
 
-export interface Entry { path: string; kind: "file" | "directory" | "link" | "other"; size: number; modified_at: string }
-
-export function nameOf(path: string): string {
-  return path.slice(path.lastIndexOf("/") + 1);
-}
-
-interface Upload { name: string; sent: number; size: number }
+/** Something on its way: how much of how much has gone, which of an archive nobody knows before. */
+interface Transfer { what: string; done: number; size: number | null }
 
 interface FilesProps { session: Session; ended: number; may: boolean; opened: ChangedFile | null }
 
 /** `opened` is a file that somebody has chosen elsewhere on the page. */
-export function Files({ session, ended, may, opened }: FilesProps) {
-  const [directory, setDirectory] = useState("");
-  const [page, setPage] = useState<Page<Entry> | null>(null);
+export function Files({ session, ended, may: allowed, opened }: FilesProps) {
+  const [stored, setStored] = useState(false);
+  const [into, setInto] = useState("");
+  const [changes, setChanges] = useState(0);
   const [problem, setProblem] = useState("");
-  const [doing, setDoing] = useState("");
-  const [sending, setSending] = useState<Upload | null>(null);
+  const [moving, setMoving] = useState<Transfer | null>(null);
   const [over, setOver] = useState(false);
   const [shown, setShown] = useState<Entry | null>(null);
   const chooser = useRef<HTMLInputElement>(null);
-  const now = useNow(15);
-  const live = session.status === "READY";
+  const stop = useRef<AbortController | null>(null);
+  const live = session.status === "READY" && !stored;
+  const may = allowed && live;
   const base = live ? `/v1/sessions/${session.id}/files` : `/v1/workspaces/${session.workspace_id}/files`;
-
-  async function load(signal?: AbortSignal): Promise<void> {
-    try {
-      setPage(await ask("GET", `${base}?path=${encodeURIComponent(directory)}&limit=1000`, undefined, signal));
-      setProblem("");
-    } catch (error) {
-      if (!signal?.aborted) setProblem((error as Error).message);
-    }
-  }
-  useEffect(() => {
-    const stop = new AbortController();
-    void load(stop.signal);
-    return () => stop.abort();
-  }, [base, directory, ended]);
+  const address = (path: string) => `${base}/${path.split("/").map(encodeURIComponent).join("/")}`;
 
   useEffect(() => {
     if (!opened) return;
-    setDirectory(opened.path.split("/").slice(0, -1).join("/"));
+    setStored(false);
+    setInto(folderOf(opened.path));
     setShown({ path: opened.path, kind: "file", size: opened.size ?? 1, modified_at: "" });
   }, [opened]);
 
-  const archive = () => work("Downloading all files", () => download(
-    `/v1/workspaces/${session.workspace_id}/archive`, `${session.name}.zip`));
-  const address = (path: string) => `${base}/${path.split("/").map(encodeURIComponent).join("/")}`;
-
-  async function work(what: string, act: () => Promise<void>): Promise<void> {
-    setDoing(what);
+  async function work(act: (signal: AbortSignal) => Promise<void>): Promise<void> {
+    stop.current?.abort();
+    const own = new AbortController();
+    stop.current = own;
     setProblem("");
-    try { await act(); } catch (error) { setProblem((error as Error).message); }
-    setDoing("");
-    setSending(null);
+    try { await act(own.signal); } catch (error) { if (!own.signal.aborted) setProblem((error as Error).message); }
+    if (stop.current === own) setMoving(null);
   }
 
-  const save = (entry: Entry) => work(`Downloading ${nameOf(entry.path)}`, () => download(address(entry.path), nameOf(entry.path)));
-  const put = (files: FileList | null | undefined) => work("", async () => {
+  const fetch = (path: string, name: string, most: number | null) => work(async (signal) => {
+    setMoving({ what: `Downloading ${name}`, done: 0, size: most });
+    await download(path, name, signal, (done, whole) => setMoving({ what: `Downloading ${name}`, done, size: whole ?? most }));
+  });
+  const save = (entry: Entry) => fetch(address(entry.path), nameOf(entry.path), null);
+  const archive = () => fetch(`/v1/workspaces/${session.workspace_id}/archive`, `${session.name}.zip`, null);
+  const put = (files: FileList | null | undefined, folder: string) => work(async (signal) => {
     for (const each of [...files ?? []]) {
-      const of = { name: each.name, size: each.size };
-      setSending({ ...of, sent: 0 });
-      await upload(address(directory ? `${directory}/${each.name}` : each.name), each, (sent) => setSending({ ...of, sent }));
+      const of = { what: `Uploading ${each.name}${folder && ` into ${folder}/`}`, size: each.size };
+      setMoving({ ...of, done: 0 });
+      await upload(address(folder ? `${folder}/${each.name}` : each.name), each, (done) => setMoving({ ...of, done }), signal);
     }
-    await load();
+    setChanges((count) => count + 1);
   });
 
   const classes = ["panel", over && "over", shown && "broad"].filter(Boolean).join(" ");
   return (
     <section class={classes} aria-label="Files"
-      onDragOver={(event) => { if (may) { event.preventDefault(); setOver(true); } }} onDragLeave={() => setOver(false)}
-      onDrop={(event) => { event.preventDefault(); setOver(false); if (may) void put(event.dataTransfer?.files); }}>
-      {shown ? <Preview key={shown.path} entry={shown} address={address(shown.path)} workspace={session.workspace_id} may={may}
-        onSave={() => save(shown)} onClose={() => setShown(null)} /> : (
-        <>
-          <div class="bar">
-            <h2>{directory || "Files"}</h2>
-            <span class="grow" />
-            <button type="button" onClick={archive} title="All files that are in the store, as a zip archive">Archive</button>
-            {may && <button type="button" onClick={() => chooser.current?.click()}>Upload</button>}
-            <input ref={chooser} type="file" multiple hidden aria-label="Files to upload"
-              onChange={(event) => { void put(event.currentTarget.files).finally(() => { if (chooser.current) chooser.current.value = ""; }); }} />
-          </div>
-          {!live && <p class="hint">As they are in the store.</p>}
-        </>
-      )}
-      {problem && <p role="alert" class="problem">{problem} <button type="button" onClick={() => load()}>Try again</button></p>}
-      <p class="hint" role="status">{doing}{sending && `Uploading ${sending.name}`}</p>
-      {sending && <p class="hint"><progress max={sending.size || 1} value={sending.sent} aria-label={`Upload of ${sending.name}`} /> {size(sending.sent)} of {size(sending.size)}</p>}
-      {!shown && page && <Listing page={page} directory={directory} may={may} now={now} onDirectory={setDirectory} onShow={setShown} />}
+      onDragOver={(event) => { if (may) { event.preventDefault(); setOver(true); } }} onDragLeave={() => setOver(false)} onDropCapture={() => setOver(false)}
+      onDrop={(event) => { event.preventDefault(); if (may) void put(event.dataTransfer?.files, into); }}>
+      {shown && <Preview key={`${stored} ${shown.path}`} entry={shown} address={address(shown.path)} workspace={session.workspace_id} may={allowed}
+        onSave={() => save(shown)} onClose={() => setShown(null)} />}
+      <div class="column" hidden={!!shown}>
+        <div class="bar">
+          <h2>Files</h2>
+          {session.status === "READY" && <Place stored={stored} onChange={setStored} />}
+          <span class="grow" />
+          <button type="button" onClick={() => setChanges(changes + 1)}>Refresh</button>
+          <button type="button" onClick={archive} title="All files that are in the store, as a zip archive">Archive</button>
+          {may && <button type="button" title={`Into ${into ? `${into}/, the folder that was opened last` : "the workspace"}`} onClick={() => chooser.current?.click()}>Upload</button>}
+          <input ref={chooser} type="file" multiple hidden aria-label="Files to upload"
+            onChange={(event) => { void put(event.currentTarget.files, into).finally(() => { if (chooser.current) chooser.current.value = ""; }); }} />
+        </div>
+        {!live && <InStore session={session} />}
+      </div>
+      {problem && <p role="alert" class="problem">{problem}</p>}
+      <p class="hidden" role="status">{moving?.what}</p>
+      {moving && <Progress of={moving} onCancel={() => stop.current?.abort()} />}
+      <div class="column" hidden={!!shown}>
+        <Tree key={base} base={base} change={`${ended} ${changes}`} may={may} onShow={setShown} onFolder={setInto} onDropped={(files, folder) => { setInto(folder); void put(files, folder); }} />
+      </div>
     </section>
   );
 }
 
-interface ListingProps {
-  page: Page<Entry>; directory: string; may: boolean; now: number;
-  onDirectory: (path: string) => void; onShow: (entry: Entry) => void;
+function Place({ stored, onChange }: { stored: boolean; onChange: (stored: boolean) => void }) {
+  return (
+    <span class="choice" role="group" aria-label="Whose files">
+      <button type="button" aria-pressed={!stored} onClick={() => onChange(false)}>Sandbox</button>
+      <button type="button" aria-pressed={stored} onClick={() => onChange(true)}>Store</button>
+    </span>
+  );
 }
 
-function Listing({ page, directory, may, now, onDirectory, onShow }: ListingProps) {
-  const entries = [...page.items].sort((a, b) =>
-    Number(b.kind === "directory") - Number(a.kind === "directory") || a.path.localeCompare(b.path));
-  const above = directory.split("/").slice(0, -1).join("/");
+function InStore({ session: { status, sync } }: { session: Session }) {
+  const now = useNow(5);
   return (
-    <>
-      {entries.length === 0 && <p class="empty">No files here.{may && " Drop some to upload them."}</p>}
-      {(entries.length > 0 || directory) && <div class="scroll" tabIndex={0} role="group" aria-label="Entries">
-        <table class="list">
-          <thead><tr><th scope="col">Name</th><th scope="col" class="number">Size</th><th scope="col">Changed</th></tr></thead>
-          <tbody>
-            {directory && <tr><th scope="row"><button type="button" class="quiet" onClick={() => onDirectory(above)}>.. (up)</button></th><td /><td /></tr>}
-            {entries.map((each) => (
-              <tr key={each.path}>
-                <th scope="row">
-                  {each.kind === "directory" ? <button type="button" class="quiet" onClick={() => onDirectory(each.path)}>{nameOf(each.path)}/</button>
-                    : each.kind === "file" ? <button type="button" class="quiet" onClick={() => onShow(each)}>{nameOf(each.path)}</button>
-                      : <span title={each.kind}>{nameOf(each.path)}</span>}
-                </th>
-                <td class="number">{each.kind === "file" ? size(each.size) : ""}</td>
-                <td><When time={each.modified_at} now={now} /></td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-        {page.next_cursor && <p class="hint">There are more entries than this page shows; <code>sandcell files ls</code> lists all.</p>}
-      </div>}
-    </>
+    <p class="hint">As they are in the store{status === "READY" && sync.last_flush_at && <>, last complete <When time={sync.last_flush_at} now={now} /></>}.
+      {sync.pending && ` ${sync.pending_files.toLocaleString()} files (${size(sync.pending_bytes)}) are on their way there.`}</p>
+  );
+}
+
+function Progress({ of: { what, done, size: whole }, onCancel }: { of: Transfer; onCancel: () => void }) {
+  return (
+    <p class="hint">{what} <progress max={whole || 1} value={whole === null ? undefined : done} aria-label={what} /> {size(done)}{whole !== null && ` of ${size(whole)}`}
+      {" "}<button type="button" class="quiet" onClick={onCancel}>Cancel</button></p>
   );
 }

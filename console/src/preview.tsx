@@ -2,12 +2,12 @@
 // frame of outputs, in which nothing of it runs, a PDF in one of its own, and the rest is text and pictures.
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { Copied, Problem, useAct, useAnswer } from "./answers";
+import { Copied, later, Problem, useAct, useAnswer } from "./answers";
 import { ask, read, type Output } from "./api";
-import { nameOf, type Entry } from "./files";
 import { Frame, join, Outputs, Terminal } from "./outputs";
 import { Paging } from "./paging";
 import { size } from "./time";
+import { nameOf, type Entry } from "./tree";
 
 const TEXT_BYTES = 200_000;
 const TABLE_BYTES = 5_000_000;
@@ -19,17 +19,20 @@ const MOST_CELLS = 300;
 const MOST_PAGES = 500;
 const PICTURES: Record<string, string> = { png: "image/png", jpg: "image/jpeg", jpeg: "image/jpeg", gif: "image/gif", webp: "image/webp", svg: "image/svg+xml" };
 
-type Kind = "table" | "picture" | "notebook" | "page" | "pdf" | "text";
+type Kind = "table" | "parquet" | "picture" | "notebook" | "page" | "pdf" | "text";
 
 function kindOf(name: string): Kind {
   const suffix = name.slice(name.lastIndexOf(".") + 1).toLowerCase();
   if (suffix === "csv" || suffix === "tsv") return "table";
+  if (suffix === "parquet" || suffix === "pq") return "parquet";
   if (suffix in PICTURES) return "picture";
   if (suffix === "ipynb") return "notebook";
   if (suffix === "html" || suffix === "htm") return "page";
   if (suffix === "pdf") return "pdf";
   return "text";
 }
+
+const Parquet = later<{ address: string; change: string }>(async () => (await import("./parquet")).Parquet);
 
 export interface PreviewProps {
   entry: Entry; address: string; workspace: string; may: boolean; onSave: () => void; onClose: () => void;
@@ -40,7 +43,7 @@ export function Preview({ entry, address, workspace, may, onSave, onClose }: Pre
   const kind = kindOf(name);
   const most = kind === "text" ? TEXT_BYTES : kind === "table" ? TABLE_BYTES : WHOLE_BYTES;
   const { found, problem, again } = useAnswer(async (signal) =>
-    (entry.size === 0 ? { content: new Uint8Array(), whole: true } : await read(address, most, signal)), [address, entry.modified_at]);
+    (entry.size === 0 || kind === "parquet" ? { content: new Uint8Array(), whole: true } : await read(address, most, signal)), [address, entry.modified_at]);
   const [link, setLink] = useState("");
   const { doing, failed, act } = useAct();
   const makeLink = () => act(async () => setLink((await ask<{ url: string }>("POST", `/v1/workspaces/${workspace}/links`, { path: entry.path })).url));
@@ -58,7 +61,7 @@ export function Preview({ entry, address, workspace, may, onSave, onClose }: Pre
       <Problem text={failed} />
       {link && <Copied label="Whoever has it can read the file for an hour" text={link} />}
       <div class="preview-body" tabIndex={0} role="group" aria-label={`Preview of ${name}`}>
-        {found && <Body kind={kind} name={name} content={found.content} whole={found.whole} />}
+        {kind === "parquet" && entry.size > 0 ? <Parquet address={address} change={entry.modified_at} /> : found && <Body kind={kind} name={name} content={found.content} whole={found.whole} />}
       </div>
     </>
   );

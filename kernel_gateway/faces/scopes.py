@@ -33,6 +33,7 @@ OPEN_CONSOLE: Final = (
         "GetConsoleProseFrame",
         "GetConsolePlotlyFrame",
         "GetConsoleVegaFrame",
+        "GetConsoleParquetFrame",
         "GetConsoleAsset",
         "LookAtConsoleLink",
         "SignIn",

@@ -116,7 +116,16 @@ class Page:
 
     async def press(self, key: str, *, shift: bool = False, control: bool = False) -> None:
         """Press a key of that name and let it go."""
-        code = {"Enter": 13, "Escape": 27, "Tab": 9, "Space": 32}[key]
+        code = {
+            "Enter": 13,
+            "Escape": 27,
+            "Tab": 9,
+            "Space": 32,
+            "ArrowLeft": 37,
+            "ArrowUp": 38,
+            "ArrowRight": 39,
+            "ArrowDown": 40,
+        }[key]
         for kind in ("keyDown", "keyUp"):
             await self.ask(
                 "Input.dispatchKeyEvent",

@@ -54,6 +54,9 @@ CLEARING = (
     "import time\nfrom IPython.display import clear_output\nprint('cle' + 'ared')\nclear_output(wait=True)\n"
     "print('sho' + 'wn')\ntime.sleep(600)"
 )
+PARQUET = Path(__file__).parent / "rain.parquet"
+ROWS = "document.querySelector('.preview-body tbody')?.innerText"
+FOLDER = "document.querySelector('.tree [aria-expanded]')"
 AGREE = "document.querySelector('.sign-in button.main')"
 SHOWN = "document.querySelector('.cells')?.innerText ?? ''"
 
@@ -112,7 +115,15 @@ async def looks_into(service: RunningService, directory: Path) -> None:
             await page.wait_for("document.querySelector('.panel pre')?.innerText.startsWith('array([[')")
 
             await page.wait_for(f"{PANEL}('Files')")
-            await page.wait_for(f"{PANEL}('reports/')")
+            await page.wait_for(f"!!{FOLDER}")
+            await page.evaluate(f"{FOLDER}.focus()")
+            await page.press("ArrowRight")
+            await page.wait_for("document.querySelector('.panel').innerText.includes('rain <1>.csv')")
+            await page.press("ArrowDown")
+            await page.press("ArrowLeft")  # from a file to its folder, and then it closes
+            await page.press("ArrowLeft")
+            await page.wait_for("!document.querySelector('.panel').innerText.includes('rain <1>.csv')")
+            await page.press("ArrowRight")
             await page.wait_for("document.querySelector('.panel').innerText.includes('rain <1>.csv')")
             await page.evaluate(DROP)
             # Listed, not only named as what is being sent.
@@ -124,6 +135,27 @@ async def looks_into(service: RunningService, directory: Path) -> None:
             await page.wait_for("document.querySelector('.preview-body tbody')?.innerText.includes('22.25')")
             await page.wait_for(f"{PANEL}('Download')")
             await wait_for_file(directory, "mm\n22.25\n")
+            session.upload("rain.parquet", PARQUET.read_bytes())
+            await page.evaluate("document.querySelector('[aria-label=\"All files\"]').click()")
+            await page.wait_for(f"{PANEL}('Refresh')")
+            await page.wait_for(f"{PANEL}('rain.parquet')")
+            await page.wait_for(
+                f"{ROWS} === '1\\tOslo\\t1.5\\t2026-01-01\\n2\\tBergen\\t22.25\\t2026-01-01\\n3\\t\\t0\\t2026-01-01'"
+            )
+            assert (
+                await page.evaluate("document.querySelector('.preview-body th:nth-child(3)').innerText") == "mm\ndouble"
+            )
+            await page.evaluate("document.querySelector('[aria-label=\"All files\"]').click()")
+            session.upload("broken.parquet", PARQUET.read_bytes()[:-40])
+            await page.wait_for(f"{PANEL}('Refresh')")
+            await page.wait_for(f"{PANEL}('broken.parquet')")
+            await page.wait_for(
+                "document.querySelector('.preview-body')?.innerText.includes('It could not be read as Parquet: ')"
+            )
+            await page.evaluate("document.querySelector('[aria-label=\"All files\"]').click()")
+            await page.wait_for(f"{PANEL}('Store')")
+            await page.wait_for("document.querySelector('.panel').innerText.includes('As they are in the store')")
+            await page.wait_for("document.querySelector('.tree')?.innerText.includes('reports/')")
         assert page.of("Runtime.exceptionThrown") == []
 
 

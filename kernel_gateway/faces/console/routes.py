@@ -188,6 +188,7 @@ TABLE: Final = (
             ("prose.html", "GetConsoleProseFrame", "Markdown and formulas"),
             ("plotly.html", "GetConsolePlotlyFrame", "figures of Plotly"),
             ("vega.html", "GetConsoleVegaFrame", "charts of Vega and Vega-Lite"),
+            ("parquet.html", "GetConsoleParquetFrame", "rows of Parquet files, which it reads"),
         )
     ),
     Route("GET", "/console/assets/{name}", get_asset, name="GetConsoleAsset", summary="Its scripts and styles"),

@@ -61,7 +61,7 @@ def test_what_the_page_names_is_there_and_is_kept(browser: httpx.Client) -> None
         assert part.headers["Content-Type"].split(";")[0] in ("text/javascript", "text/css")
 
 
-@pytest.mark.parametrize("frame", ["output.html", "pdf.html", "prose.html", "plotly.html", "vega.html"])
+@pytest.mark.parametrize("frame", ["output.html", "pdf.html", "prose.html", "plotly.html", "vega.html", "parquet.html"])
 def test_a_frame_has_no_origin_and_runs_its_own_script_alone(browser: httpx.Client, frame: str) -> None:
     policy = browser.get(f"/console/{frame}").headers["Content-Security-Policy"]
     assert policy.startswith("sandbox allow-scripts; default-src 'none'; script-src 'sha256-")
