@@ -1,6 +1,6 @@
 // Attach: a token for one session, and what to do with it in JupyterLab, VS Code and a terminal.
 
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { all, Copied, Dialog, Problem, useAct, useAnswer } from "./answers";
 import { ask } from "./api";
 import { useNow, When } from "./time";
@@ -9,36 +9,49 @@ interface Token { id: string; name: string; can: string[]; created_at: string; e
 
 const LIFETIMES: [string, number][] = [["1 hour", 3600], ["8 hours", 28_800], ["7 days", 604_800]];
 
+const HOUR = 3600;
+
+/** A token is made as this opens, since that is what it is opened for; those of longer life or with more rights on request. */
 export function Attach({ id, name, onClose }: { id: string; name: string; onClose: () => void }) {
-  const [lifetime, setLifetime] = useState(3600);
+  const [lifetime, setLifetime] = useState(HOUR);
   const [restarts, setRestarts] = useState(false);
   const [made, setMade] = useState<Token | null>(null);
   const { doing, failed, act } = useAct();
   const path = `/v1/sessions/${id}/attach-tokens`;
-  const create = (event: Event) => {
-    event.preventDefault();
-    void act(async () => setMade(await ask<Token>("POST", path, { name, ttl_seconds: lifetime, can: restarts ? ["restart"] : [] })));
-  };
+  const make = (seconds: number, can: string[]) => act(async () => setMade(await ask<Token>("POST", path, { name, ttl_seconds: seconds, can })));
+  useEffect(() => void make(HOUR, []), [id]);
+  const submit = (event: Event) => { event.preventDefault(); void make(lifetime, restarts ? ["restart"] : []); };
   return (
     <Dialog title="Attach to the live kernel" wide onClose={onClose}>
       <p>What is run from there waits for its turn, and shows here as any other cell.</p>
-      <Copied label="JupyterLab, on the machine where you have it" text={`sandcell attach ${id} --open`} />
-      <Copied label="A terminal there, with jupyter console" text={`sandcell attach ${id} --console`} />
-      {made ? <Copied label={"VS Code: \u201cSelect Kernel\u201d, \u201cExisting Jupyter Server\u2026\u201d, and this address, which is shown once"} text={`${location.origin}/?token=${made.token}`} /> : (
-        <form onSubmit={create} class="row">
-          <label>VS Code and others: an address that counts
-            {" "}<select value={lifetime} onChange={(event) => setLifetime(Number(event.currentTarget.value))}>
-              {LIFETIMES.map(([text, seconds]) => <option key={seconds} value={seconds}>{text}</option>)}
-            </select>
-          </label>
-          <label><input type="checkbox" checked={restarts} onChange={(event) => setRestarts(event.currentTarget.checked)} /> and may restart the kernel</label>
-          <button type="submit" class="main" disabled={doing}>Make it</button>
-        </form>
-      )}
-      <Problem text={failed} />
+      {made && <Lines id={id} made={made} />}
+      <Problem text={failed} again={() => make(lifetime, restarts ? ["restart"] : [])} />
+      <form onSubmit={submit} class="row">
+        <label>Lines that count for
+          {" "}<select value={lifetime} onChange={(event) => setLifetime(Number(event.currentTarget.value))}>
+            {LIFETIMES.map(([text, seconds]) => <option key={seconds} value={seconds}>{text}</option>)}
+          </select>
+        </label>
+        <label><input type="checkbox" checked={restarts} onChange={(event) => setRestarts(event.currentTarget.checked)} /> and may restart the kernel</label>
+        <button type="submit" disabled={doing}>Make others</button>
+      </form>
       <Tokens path={path} key={made?.id ?? ""} />
-      <div class="buttons"><button type="button" onClick={onClose}>Done</button></div>
+      <div class="buttons"><button type="button" class="main" onClick={onClose}>Done</button></div>
     </Dialog>
+  );
+}
+
+/** They are whole: a terminal needs no account for them, and what they carry reaches this session alone. */
+function Lines({ id, made }: { id: string; made: Token }) {
+  const now = useNow(15);
+  const line = `sandcell attach ${id} --url ${location.origin} --token ${made.token}`;
+  return (
+    <>
+      <Copied label="JupyterLab: in a terminal of the machine that has it" text={`${line} --open`} />
+      <Copied label={"VS Code: \u201cSelect Kernel\u201d, \u201cExisting Jupyter Server\u2026\u201d, and this address"} text={`${location.origin}/?token=${made.token}`} />
+      <Copied label="A terminal, with jupyter console" text={`${line} --console`} />
+      <p class="hint">They carry a token that reaches this session alone, runs out <When time={made.expires_at} now={now} />{made.can.length > 0 && ", may restart the kernel"}, and is shown this once. The command is in <code>pip install &apos;sandcell[console]&apos;</code>.</p>
+    </>
   );
 }
 

@@ -126,7 +126,7 @@ async def show_other_pages(page: Page, session: Session, look: Callable[[Page, s
     await page.wait_for("!!document.querySelector('.lease.mine') && !!document.querySelector('.timeline canvas')")
     await look(page, "lease")
     await page.wait_for(f"{PANEL}('Attach')")
-    await page.wait_for("document.querySelectorAll('dialog input').length > 1")
+    await page.wait_for("document.querySelector('dialog')?.innerText.includes('Who may attach now')")
     await look(page, "attach")
     await page.wait_for(f"{PANEL}('Done')")
     await page.wait_for(f"{PANEL}('Give back')")

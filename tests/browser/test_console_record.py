@@ -172,19 +172,16 @@ async def takes_over(service: RunningService, directory: Path) -> None:
             assert held.id
 
             await press(page, "Attach")
-            await page.wait_for(
-                f"{OPENED}?.querySelectorAll('input')[0]?.value === 'sandcell attach {session.id} --open'"
-            )
-            await press(page, "Make it")
-            await page.wait_for(f"{OPENED}.innerText.includes('which is shown once')")
-            address = await page.evaluate(f"{OPENED}.querySelectorAll('input')[2].value")
-            assert address.startswith(f"{service.url}/?token=")
+            await page.wait_for(f"({OPENED}?.innerText ?? '').includes('Who may attach now')")
+            line, address = [await page.evaluate(f"{OPENED}.querySelectorAll('input')[{at}].value") for at in (0, 1)]
+            assert address.startswith(f"{service.url}/?token=sandcell_attach_")
+            token = address.partition("=")[2]
+            assert line == f"sandcell attach {session.id} --url {service.url} --token {token} --open"
             await page.screenshot(directory / "attach.png")
-            (token,) = client.list_attach_tokens(session.id).items
             await press(page, "Revoke admin")
             await page.wait_for(f"!{OPENED}.innerText.includes('Who may attach now')")
-            (token,) = client.list_attach_tokens(session.id).items
-            assert token.revoked_at is not None
+            (revoked,) = client.list_attach_tokens(session.id).items
+            assert revoked.revoked_at is not None
         assert page.of("Runtime.exceptionThrown") == []
 
 

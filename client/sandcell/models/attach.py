@@ -11,6 +11,8 @@ from sandcell.models.model import Model
 
 Right = Literal["restart"]
 """What an attach token may allow in addition to seeing, running and interrupting."""
+ATTACH_PREFIX = "sandcell_attach_"
+"""What every attach token begins with."""
 SHORTEST_SECONDS = 60
 LONGEST_SECONDS = 604_800
 """How long an attach token may count: a week."""

@@ -1,9 +1,9 @@
 """The documents of the console as they are sent: built files, compressed once, and what a browser may do on each.
 
 The page itself may load scripts and styles of this service and nothing else from anywhere. What a sandbox put out as
-HTML, Markdown or a figure's description, or wrote as a PDF or in Parquet, is shown or read in a frame of an origin of its own, in which only
-the frame's one script runs; nothing of it can ask anybody for anything, nor lead the frame elsewhere, which the policy
-of the page around it says.
+HTML, Markdown or a figure's description, or wrote as a PDF or in Parquet, is shown or read in a frame of an origin of
+its own, in which only the frame's one script runs; nothing of it can ask anybody for anything, nor lead the frame
+elsewhere, which the policy of the page around it says.
 """
 
 from __future__ import annotations

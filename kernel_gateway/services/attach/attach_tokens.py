@@ -21,12 +21,10 @@ from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.storage import attach_tokens
 from kernel_gateway.storage.attach_tokens import AttachTokenRow, OwnedToken
 from kernel_gateway.storage.database import Database
-from sandcell.models.attach import AttachToken, CreateAttachToken
+from sandcell.models.attach import ATTACH_PREFIX, AttachToken, CreateAttachToken
 from sandcell.models.model import Page
 
 # The pure part of attach tokens: what one looks like, and making new ones. Only their SHA-256 is stored.
-
-ATTACH_PREFIX = "sandcell_attach_"
 
 
 def new_attach_token() -> str:

@@ -56,6 +56,36 @@ def test_a_lab_is_opened_and_closed(agents: Agents, client_environment: Callable
     assert token.revoked_at is not None
 
 
+def test_the_line_of_the_console_opens_a_lab_without_an_account(
+    agents: Agents, client_environment: Callable[[str], Path], tmp_path: Path
+) -> None:
+    port = free_port()
+    (tmp_path / ".jupyter").mkdir()
+    (tmp_path / ".jupyter/jupyter_server_config.py").write_text(OWN_CONFIGURATION.format(port=port))
+    with agents.service.client() as client:
+        made = client.create_attach_token(agents.id, name="person")
+    lab = client_environment("jupyterlab") / "bin"
+    places = {"HOME": str(tmp_path), "TMPDIR": str(tmp_path), "PATH": f"{lab}:{os.environ['PATH']}"}
+    sandcell = str(Path(sys.executable).with_name("sandcell"))
+    line = [sandcell, "attach", agents.id, "--url", agents.service.url, "--token", made.token or ""]
+    environment = {name: each for name, each in os.environ.items() if not name.startswith("SANDCELL_")} | places
+    output = subprocess.DEVNULL
+    process = subprocess.Popen([*line, "--open"], env=environment, cwd=tmp_path, stdout=output, stderr=output)
+    try:
+        assert kernels(port, process) == [agents.id]
+        process.send_signal(signal.SIGTERM)
+        process.wait(SECONDS)
+    finally:
+        process.kill()
+    with agents.service.client() as client:
+        client.revoke_attach_token(agents.id, made.id)
+    refused = subprocess.run(
+        [*line, "--open"], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    assert refused.returncode == 1
+    assert "this attach token counts no longer" in refused.stderr
+
+
 def ask(port: int) -> httpx.Response:
     address = f"http://127.0.0.1:{port}/api/kernels"
     return httpx.get(address, headers={"Authorization": "token lab"}, trust_env=False, timeout=SECONDS)

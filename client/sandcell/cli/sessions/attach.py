@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from http import HTTPStatus
 from pathlib import Path
 
 import click
@@ -22,7 +23,8 @@ from sandcell.cli.options import connected
 from sandcell.cli.screen import say
 from sandcell.cli.sessions import choosing
 from sandcell.cli.sessions.attach_tokens import LIFETIME
-from sandcell.models.attach import LONGEST_SECONDS, AttachToken, Right
+from sandcell.models.attach import ATTACH_PREFIX, LONGEST_SECONDS, AttachToken, Right
+from sandcell.saved import find_address
 from sandcell.settings import process_environment, read_settings
 
 INTERRUPT_SECONDS = 10.0
@@ -45,11 +47,14 @@ def attach(
     from there waits for its turn and is recorded like everything else. Stopping them ends no kernel.
 
     With --open or --console the client starts here, if it is installed, and the token is revoked when it ends.
+
+    With an attach token as --token, as the console gives out, no other is made, and this one counts on.
     """
     if opening and console:
         raise click.UsageError("--open and --console exclude each other")
     session_id = choosing.find(client, session_id)
-    made = client.create_attach_token(session_id, name=name, ttl_seconds=ttl, can=can)
+    given = _find_given(client.url, session_id)
+    made = given or client.create_attach_token(session_id, name=name, ttl_seconds=ttl, can=can)
     if not opening and not console:
         directory = _make_config_directory(session_id)
         lab_config.write(directory, client.url, made.token or "")
@@ -62,7 +67,26 @@ def attach(
             asyncio.run(_run_console(client.url, session_id, made))
     finally:
         with contextlib.suppress(SandcellError):  # it ends by itself, too
-            client.revoke_attach_token(session_id, made.id)
+            if given is None:
+                client.revoke_attach_token(session_id, made.id)
+
+
+def _find_given(url: str, session_id: str) -> AttachToken | None:
+    """The token of this command, if it is an attach token: it may do nothing but attach, and the service is asked."""
+    context = click.get_current_context()
+    token = find_address(url, context.params.get("token") or context.meta.get("sandcell.token")).token
+    if not token.startswith(ATTACH_PREFIX):
+        return None
+    headers, address = {"Authorization": f"token {token}"}, f"{url.rstrip('/')}/api/kernels/{session_id}"
+    try:
+        status = httpx.get(address, headers=headers, timeout=INTERRUPT_SECONDS, trust_env=False).status_code
+    except httpx.HTTPError as error:
+        raise click.ClickException(f"the service at {url} does not answer: {error}") from error
+    if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.NOT_FOUND):
+        raise click.ClickException(
+            "this attach token counts no longer, or for another session; Attach in the console makes one"
+        )
+    return AttachToken("", session_id, "", [], "", "", token=token)
 
 
 def _explain(url: str, session_id: str, made: AttachToken, directory: Path) -> None:
@@ -78,7 +102,8 @@ VS Code: "Select Kernel", "Existing Jupyter Server...", and this address:
 jupyter console on this machine:
   sandcell attach {session_id} --console
 """)
-    say(f"attach token {made.id} of session {session_id}, until {made.expires_at}; it is not shown again")
+    if made.id:
+        say(f"attach token {made.id} of session {session_id}, until {made.expires_at}; it is not shown again")
 
 
 def _make_config_directory(session_id: str) -> Path:
