@@ -308,6 +308,7 @@ class AsyncClient:
     copy_dataset = _method(d.copy_dataset)
     remove_dataset = _method(d.remove_dataset)
     usage = _method(u.usage)
+    check_host = _method(u.check_host)
     expire_workspaces = _method(u.expire_workspaces)
     list_environments = _method(e.list_environments)
     create_environment = _method(e.create_environment)

@@ -17,11 +17,13 @@ interface Token {
   expires_at: string | null; last_used_at: string | null; token?: string;
 }
 
+const Host = later(async () => (await import("./host")).Host);
 const Metrics = later(async () => (await import("./metrics")).Metrics);
 
 const PARTS: Record<string, { title: string; operators?: boolean }> = {
   usage: { title: "Usage" }, principals: { title: "Principals", operators: true }, tokens: { title: "Tokens", operators: true },
   audit: { title: "Audit log" }, metrics: { title: "Metrics", operators: true }, pools: { title: "Pools", operators: true }, store: { title: "Store" },
+  host: { title: "Host", operators: true },
 };
 const LIFETIMES: [string, number][] = [["Until it is revoked", 0], ["1 hour", 3600], ["1 day", 86_400], ["30 days", 2_592_000], ["1 year", 31_536_000]];
 
@@ -39,7 +41,7 @@ export function Operations({ part, who }: { part: string; who: Who }) {
         </nav>
       </div>
       {part === "principals" && operator ? <Principals /> : part === "tokens" && operator ? <Tokens who={who} />
-        : part === "audit" ? <Audit everybody={operator} /> : part === "metrics" && operator ? <Metrics /> : part === "pools" && operator ? <Pools />
+        : part === "audit" ? <Audit everybody={operator} /> : part === "metrics" && operator ? <Metrics /> : part === "pools" && operator ? <Pools /> : part === "host" && operator ? <Host />
           : part === "store" ? <Store everybody={operator} who={who} /> : <UsageTable />}
     </section>
   );

@@ -81,7 +81,7 @@ REST: Final[Table] = {
         *("POST /v1/tokens", "GET /v1/tokens", "DELETE /v1/tokens/{token_id}", "POST /v1/tokens/{token_id}/rotate"),
         *("POST /v1/audit/verification", "GET /v1/audit/verification"),
         *("POST /v1/keys", "GET /v1/keys", "DELETE /v1/keys/{key_id}", "POST /v1/retention"),
-        *("GET /v1/principals", f"POST {P}/disable", f"POST {P}/enable", f"PUT {P}/quota"),
+        *("GET /v1/doctor", "GET /v1/principals", f"POST {P}/disable", f"POST {P}/enable", f"PUT {P}/quota"),
         *("GET /v1/admin/sessions", f"GET {L}", f"DELETE {L}", f"GET {L}/executions", f"GET {L}/notebook"),
     ),
     "metrics": ("GET /metrics",),

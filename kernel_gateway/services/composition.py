@@ -9,6 +9,7 @@ from kernel_gateway.egress.resolver import Resolve, system_resolve
 from kernel_gateway.egress.session_egress import S3Backends
 from kernel_gateway.environments_file import DeclaredRole
 from kernel_gateway.errors import GatewayError
+from kernel_gateway.services.administration.host_check import HostCheck
 from kernel_gateway.services.administration.oversight import Oversight
 from kernel_gateway.services.administration.principals import Principals
 from kernel_gateway.services.adoption import Adoption
@@ -511,6 +512,7 @@ class Services(Foundation):
         )
 
         self.oversight = Oversight(self.database, self.registry, self.sessions)
+        self.host_check = HostCheck(self.runtime, self.readiness, self._disk_room, self.mirrors)
         self.audit_check = AuditSelfCheck(self.database, self.clock, self.audit, self.background)
 
     def _forget_credentials(self) -> None:

@@ -149,6 +149,7 @@ async def show_other_pages(page: Page, session: Session, look: Callable[[Page, s
         "environments/python": f"document.body.innerText.includes('planner') && {packages}",
         **{f"operations/{part}": rows for part in ("usage", "principals", "tokens", "audit")},
         "operations/metrics": "document.querySelectorAll('.curve polyline').length > 3",
+        "operations/host": rows,
         "operations/pools": "!!document.querySelector('.empty')",
         "operations/store": "!!document.querySelector('.page > .hint')",
     }.items():

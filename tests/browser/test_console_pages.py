@@ -171,6 +171,14 @@ async def makes_a_token(service: RunningService, directory: Path) -> None:
         await go(page, "#/operations/metrics")
         await page.wait_for("document.querySelectorAll('.curve polyline').length > 3")
         assert await page.evaluate("document.querySelector('.curve').innerText.startsWith('Live sessions')")
+        await go(page, "#/operations/host")
+        await page.wait_for("document.querySelector('tbody')?.innerText.includes('user namespaces')")
+        with service.client() as client:
+            found = {each.name: each for each in client.check_host().items}
+        assert all(each.ok for each in found.values() if each.required)
+        assert found["store"].detail.endswith(" answers")
+        assert await page.evaluate("document.querySelectorAll('tbody tr').length") == len(found)
+        await page.screenshot(directory / "host.png")
         assert page.of("Runtime.exceptionThrown") == []
 
 
@@ -183,6 +191,8 @@ async def only_looks(service: RunningService, directory: Path) -> None:
     async with chromium(directory) as page:
         with service.client() as client:
             token = client.create_token(f"mallory-{uuid.uuid4().hex[:8]}", scope="read").token
+            other = client.create_token(f"mallory-{uuid.uuid4().hex[:8]}", scope="admin").token
+        assert status_of(service, other or "", "/v1/doctor") == 403
         await page.visit(service.url)
         await fill(page, "Token", token or "")
         await press(page, "Sign in")

@@ -1,4 +1,4 @@
-"""The values of usage and retention: what principals keep in the store, and what has not been used for long."""
+"""The values of usage and retention, and of what a host can enforce."""
 
 from __future__ import annotations
 
@@ -11,6 +11,19 @@ from sandcell.models.model import Model
 MOST_EXPIRED = 1_000
 """Workspaces that one look for untouched ones takes; the next takes the others."""
 Days = Annotated[int, msgspec.Meta(ge=1, le=36_500)]
+
+
+class HostFinding(Model):
+    """What was looked at on the service's host, whether it is as it should be, what was seen, what to do about it.
+
+    A service does not start while what is `required` is not as it should be.
+    """
+
+    name: str
+    ok: bool
+    detail: str
+    remedy: str = ""
+    required: bool = True
 
 
 class PrincipalUsage(Model):

@@ -1,9 +1,9 @@
-"""The client's operations on usage and retention; `sessions` says what an operation is. No I/O."""
+"""The client's operations on usage, retention and the host; `sessions` says what an operation is. No I/O."""
 
 from __future__ import annotations
 
 from sandcell.models.model import Page
-from sandcell.models.usage import Expired, PrincipalUsage
+from sandcell.models.usage import Expired, HostFinding, PrincipalUsage
 from sandcell.steps import START_SECONDS, Ask, Operation, decode, exchange, omit_none
 
 
@@ -12,6 +12,12 @@ def usage(*, limit: int = 100, cursor: str | None = None) -> Operation[Page[Prin
     return decode(
         (yield from exchange(Ask("GET", "/v1/usage", omit_none(limit=limit, cursor=cursor)))), Page[PrincipalUsage]
     )
+
+
+def check_host() -> Operation[Page[HostFinding]]:
+    """What the service's host can enforce, and whether what the service stands on answers. Administrators only."""
+    ask = Ask("GET", "/v1/doctor", timeout_seconds=START_SECONDS)
+    return decode((yield from exchange(ask)), Page[HostFinding])
 
 
 def expire_workspaces(days: int | None = None, *, dry_run: bool = True) -> Operation[Expired]:

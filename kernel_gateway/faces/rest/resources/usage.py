@@ -1,4 +1,7 @@
-"""What workspaces hold, and the removal of those that are no longer used. Endpoints translate and decide nothing."""
+"""What workspaces hold, the removal of those that are no longer used, what the host can enforce.
+
+Endpoints translate and decide nothing.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.parameters import PageOf
 from kernel_gateway.faces.rest.route import Route
 from sandcell.models.model import Page
-from sandcell.models.usage import Expired, ExpireWorkspaces, PrincipalUsage
+from sandcell.models.usage import Expired, ExpireWorkspaces, HostFinding, PrincipalUsage
 
 
 async def list_usage(call: Call) -> Page[PrincipalUsage]:
@@ -18,6 +21,10 @@ async def list_usage(call: Call) -> Page[PrincipalUsage]:
 
 async def expire_workspaces(call: Call) -> Expired:
     return await call.services.retention.expire(call.principal, call.body)
+
+
+async def check_host(call: Call) -> Page[HostFinding]:
+    return await call.services.host_check.look(call.principal)
 
 
 ROUTES: Final[tuple[Route, ...]] = (
@@ -41,5 +48,15 @@ ROUTES: Final[tuple[Route, ...]] = (
         result=Expired,
         body=ExpireWorkspaces,
         errors=(e.Forbidden, e.ShuttingDown),
+    ),
+    Route(
+        "GET",
+        "/v1/doctor",
+        check_host,
+        name="checkHost",
+        event="CheckHost",
+        summary="What the host can enforce, and whether database, disk and store answer (administrators)",
+        result=Page[HostFinding],
+        errors=(e.Forbidden, e.SandboxUnavailable),
     ),
 )
