@@ -171,9 +171,10 @@ class SandboxRuntime(Protocol):
         """Make a workspace readable again: the host may have restarted, or the service's user changed.
 
         Host-bound. Called when a service that has begun takes up a sandbox, running or not, before its files are read;
-        also one that runs and was another gateway's, which is gone: `list` has it here from then on, and there no more.
-        Raises `SandboxGone` when its disk is not there any more, `SandboxFailed`: then nothing may be read from where
-        its workspace was, which may look like an empty one.
+        also one that runs and was another gateway's, which is gone: `list` has it here from then on, and there no more,
+        even where this raises afterwards; to call it again does no harm. Raises `SandboxGone` when its disk is not
+        there any more, `SandboxFailed`: then nothing may be read from where its workspace was, which may look like an
+        empty one.
         """
 
     async def list(self) -> tuple[SandboxInfo, ...]:

@@ -7,11 +7,13 @@ business. Nothing of the cluster reaches out of its namespaces: who talks to it 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,10 @@ NAMESPACE = "sandcell"
 PREFIX = "sck"
 """Of network namespaces and control groups."""
 NEW_NETWORK = 0x40000000
+LOCK = Path(f"/run/{PREFIX}-cluster.lock")
+"""Held by who has the cluster: its names and addresses are the same for all checkouts of a machine."""
+TURN_SECONDS = 900.0
+"""How long a cluster of somebody else's is waited for."""
 
 
 def folder() -> Path:
@@ -46,11 +52,15 @@ def why_not() -> str:
     return "" if os.geteuid() == 0 else "a Kubernetes cluster needs root"
 
 
+class NotStarted(Exception):
+    """No cluster could be started here: nothing is known of what was to be tried on it."""
+
+
 class Cluster:
-    """One of some nodes; `config` is its administrator's kubeconfig."""
+    """One of some nodes, one at a time on a machine; `config` is its administrator's kubeconfig."""
 
     def __init__(self, place: Path, archives: list[Path], *, nodes: int = 1, grace_seconds: int = 10) -> None:
-        assert not Path(self.network).exists(), f"there is a cluster already, or what is left of one: {self.network}"
+        self._turn: int | None = None
         self.place = place
         self._nodes = nodes
         prepared = subprocess.run(
@@ -70,13 +80,24 @@ class Cluster:
         self.config = place / "run/pki/admin.kubeconfig"
 
     def start(self) -> None:
-        """Returns when all nodes are ready and the namespace is there."""
-        self._script("up.sh", str(self._nodes))
-        self.kubectl("create", "namespace", NAMESPACE)
+        """Returns when all nodes are ready and the namespace is there. Raises NotStarted."""
+        turn = _take_turn()
+        if Path(self.network).exists():
+            os.close(turn)
+            raise NotStarted(f"what is left of a cluster whose test was killed is in the way: {self.network}")
+        self._turn = turn
+        try:
+            self._script("up.sh", str(self._nodes))
+            self.kubectl("create", "namespace", NAMESPACE)
+        except (AssertionError, OSError, subprocess.SubprocessError) as error:
+            raise NotStarted(f"the cluster did not start: {error}") from error
 
     def stop(self) -> None:
-        """End all of it; leaves nothing."""
-        self._script("down.sh")
+        """End all of it; leaves nothing, and the next one may start. One that was never begun is somebody else's."""
+        if self._turn is not None:
+            self._script("down.sh")
+            os.close(self._turn)
+            self._turn = None
 
     def _script(self, name: str, *arguments: str) -> None:
         log = self.place / f"{name}.log"
@@ -127,6 +148,21 @@ class Cluster:
     def start_node(self, number: int) -> None:
         """Have one that was killed start again, as after a reboot: what is on its disk is there."""
         self._script("node.sh", str(number))
+
+
+def _take_turn() -> int:
+    """The lock, once nobody else has it; the kernel gives it back when its holder is killed."""
+    turn, give_up = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), time.monotonic() + TURN_SECONDS
+    while True:
+        try:
+            fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > give_up:
+                os.close(turn)
+                raise NotStarted(f"another test has had a cluster for {TURN_SECONDS:.0f} s: see {LOCK}") from None
+            time.sleep(1)
+        else:
+            return turn
 
 
 def _enter(namespace: int) -> None:

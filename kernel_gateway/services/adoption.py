@@ -93,7 +93,13 @@ class Adoption:
         """Take up every READY session; gives the sandboxes that were found on the host."""
         rows, snapshots = await self._database.run(_load)
         infos = {info.sandbox_id: info for info in await self._runtime.list()}
-        await self._adopt_all(rows, snapshots, infos, gone=VANISHED)
+        try:
+            if self._database.lease is not None:
+                # The last process may have ended between a takeover in the database and that of the sandboxes.
+                infos |= await self._take_sandboxes([row.id for row in rows if row.sandbox_id not in infos])
+            await self._adopt_all(rows, snapshots, infos, gone=VANISHED)
+        finally:
+            self.taking.clear()
         return tuple(infos.values())
 
     async def take_over(self, session_ids: Sequence[str]) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 from tests.doubles.faulty_s3 import FaultyS3
 from tests.doubles.s3_servers import ACCESS_KEY, BUCKET, bare_s3_server
 from tests.doubles.server_process import free_port
-from tests.kubernetes_cluster import REPOSITORY, Cluster, why_not, write_image
+from tests.kubernetes_cluster import REPOSITORY, Cluster, NotStarted, why_not, write_image
 from tests.kubernetes_trial import faults
 from tests.kubernetes_trial.counted import count
 from tests.kubernetes_trial.trial import Trial, say
@@ -29,20 +29,26 @@ from tests.postgresql_server import PostgresqlServer, find_programs, postgresql_
 from tests.running_service import RunningService
 
 NODES = 3
+NOT_TRIED = os.EX_TEMPFAIL
 RUN = Path("/run/sandcell-trial")
 KEYS = {"AWS_ACCESS_KEY_ID": ACCESS_KEY[0], "AWS_SECRET_ACCESS_KEY": ACCESS_KEY[1]}
 
 
 @dataclass(frozen=True)
 class Size:
-    """How many sessions are live at once, and how many are created and stopped at the end, for how long at most."""
+    """How many sessions are live at once, and how many are created and stopped at the end, for how long at most.
+
+    And how long the API server is away, and a node's pods are cut off.
+    """
 
     live: int
     churned: int
     churn_seconds: float
+    away_seconds: float
+    cut_seconds: float
 
 
-SHORT, FULL = Size(12, 24, 60), Size(40, 1000, 1200)
+SHORT, FULL = Size(12, 24, 60, 10, 8), Size(40, 1000, 1200, 30, 15)
 
 
 class Place:
@@ -50,13 +56,14 @@ class Place:
 
     def __init__(self, environments: Path, opened: ExitStack) -> None:
         place, data = (Path(tempfile.mkdtemp(prefix=each, dir="/tmp")) for each in ("sckube", "scdata"))
-        for each in (RUN, data, place):
+        for each in (data, place):
             opened.callback(shutil.rmtree, each, ignore_errors=True)
-        opened.callback(_unmount)
         self._environments, self._data = environments, data
         self.cluster = Cluster(place, [write_image(environments)], nodes=NODES)
         opened.callback(self.cluster.stop)
         self.cluster.start()
+        opened.callback(shutil.rmtree, RUN, ignore_errors=True)  # once the cluster is there, this is nobody else's
+        opened.callback(_unmount)
         opened.enter_context(self.cluster.entered())
         programs = find_programs()
         assert programs is not None, "PostgreSQL is not installed: scripts/install dev does it"
@@ -105,14 +112,21 @@ def run(place: Place, trial: Trial, gateways: list[RunningService], size: Size) 
     began = time.monotonic()
     trial.each(trial.work, trial.sessions)
     say(f"{trial.cells} cells, in all of them at once: {time.monotonic() - began:.1f} s")
-    happened = []
-    for fault in (faults.drain, faults.fill_disk, faults.cut_gateway, faults.exhaust_quota, faults.lose_node):
-        happened.append(_happen(trial, fault.__name__, lambda fault=fault: fault(trial)))
-    happened.append(_happen(trial, "miss_image", lambda: _miss_image(place, trial)))
-    happened.append(_happen(trial, "stop_api_server", lambda: faults.stop_api_server(trial)))
+    happened = [
+        _happen(trial, fault.__name__, lambda fault=fault: fault(trial))
+        for fault in (faults.drain, faults.exhaust_quota, faults.lose_node)
+    ]
+    with ThreadPoolExecutor(1) as beside:  # both mostly wait for a node, which looks at its disk once a while
+        filled = beside.submit(_happen, trial, "fill_disk", lambda: faults.fill_disk(trial))
+        happened.append(_happen(trial, "miss_image", lambda: _miss_image(place, trial)))
+        happened.append(filled.result())
+    happened.append(_happen(trial, "cut_gateway", lambda: faults.cut_gateway(trial, size.cut_seconds)))
+    happened.append(_happen(trial, "stop_api_server", lambda: faults.stop_api_server(trial, size.away_seconds)))
     happened.append(_happen(trial, "lose_gateway", lambda: faults.lose_gateway(trial, gateways[0])))
     trial.each(trial.client.stop_session, trial.sessions)
+    say("all sessions are stopped")
     trial.require_nothing_left()
+    say("nothing is left of them")
     churned = _churn(place, trial, size)
     return (
         f"{size.live} sessions on {NODES} nodes: create to first result {alone:.2f} s alone, {at_once:.2f} s (median)"
@@ -168,17 +182,26 @@ def main() -> int:
         "--data-dir", type=Path, default=Path(os.environ.get("SANDCELL_DATA_DIR", REPOSITORY / ".sandcell"))
     )
     parser.add_argument("--full", action="store_true", help="40 sessions, and 1,000 that come and go")
+    parser.add_argument(
+        "--if-possible", action="store_true", help=f"exit with {NOT_TRIED} where no cluster can be started, not with 2"
+    )
     arguments = parser.parse_args()
-    if why := why_not():
-        print(f"kubernetes-trial: {why}", file=sys.stderr)
-        return 2
+    try:
+        if why := why_not():
+            raise NotStarted(why)
+        return _try_all(arguments.data_dir / "environments", FULL if arguments.full else SHORT)
+    except NotStarted as error:
+        print(f"kubernetes-trial: not tried: {error}", file=sys.stderr)
+        return NOT_TRIED if arguments.if_possible else 2
+
+
+def _try_all(environments: Path, size: Size) -> int:
     signal.signal(
         signal.SIGTERM, lambda number, _frame: sys.exit(128 + number)
     )  # what it has started goes all the same
-    size = FULL if arguments.full else SHORT
     with ExitStack() as opened:
         say(f"a cluster of {NODES} nodes, a database, a store ...")
-        place = Place(arguments.data_dir / "environments", opened)
+        place = Place(environments, opened)
         say("they are ready")
         gateways = opened.enter_context(place.serving("one", "other"))
         clients = [opened.enter_context(each.client()) for each in gateways]

@@ -15,9 +15,6 @@ from tests.kubernetes_cluster import NAMESPACE
 from tests.kubernetes_trial.trial import GUARD_SECONDS, Trial
 from tests.running_service import RunningService
 
-AWAY_SECONDS = 30.0
-CUT_SECONDS = 15.0
-
 
 def drain(trial: Trial) -> str:
     """A node is emptied as for maintenance: its pods are evicted, through the API that a drain uses."""
@@ -68,7 +65,7 @@ def lose_node(trial: Trial) -> str:
     return f"n3 lost: {len(hit)} sessions went on within {elsewhere:.0f} s; it came back and took another"
 
 
-def cut_gateway(trial: Trial) -> str:
+def cut_gateway(trial: Trial, seconds: float) -> str:
     """The service does not reach a node's pods, of which the cluster says that they run."""
     hit, others = _split(trial, "n1")
     _route("replace", "blackhole", "10.56.1.0/24", trial=trial)
@@ -77,17 +74,17 @@ def cut_gateway(trial: Trial) -> str:
     try:
         asking.start()  # into the cut
         trial.require_unharmed(others)
-        time.sleep(CUT_SECONDS)
+        time.sleep(seconds)
     finally:
         _route("replace", "10.56.1.0/24", "via", "10.55.0.11", trial=trial)
     asking.join(GUARD_SECONDS)
     kept, restored = answers[0] if answers else (0, 0)
     if kept + restored != len(hit):
         trial.findings.append(f"of {len(hit)} sessions that were cut off {kept + restored} went on")
-    return f"n1 cut off for {CUT_SECONDS:.0f} s: {kept} sessions went on as they were, {restored} from the store"
+    return f"n1 cut off for {seconds:.0f} s: {kept} sessions went on as they were, {restored} from the store"
 
 
-def stop_api_server(trial: Trial) -> str:
+def stop_api_server(trial: Trial, seconds: float) -> str:
     """It answers nobody for a while: what runs goes on, what asks for a pod hears why."""
     pid = int((trial.cluster.place / "run/pid/apiserver").read_text())
     os.kill(pid, signal.SIGSTOP)
@@ -98,7 +95,7 @@ def stop_api_server(trial: Trial) -> str:
         before = trial.findings[:]
         refused = threading.Thread(target=_require_no_start, args=(trial,))
         refused.start()
-        while time.monotonic() < began + AWAY_SECONDS:
+        while time.monotonic() < began + seconds:
             trial.require_unharmed(trial.sessions[:2])
             time.sleep(1)
     finally:
@@ -108,7 +105,7 @@ def stop_api_server(trial: Trial) -> str:
     came_back = trial.start()
     trial.client.stop_session(came_back)
     noticed = "" if trial.findings == before else ", and some noticed"
-    return f"API server away for {AWAY_SECONDS:.0f} s: all sessions answered within {used:.1f} s{noticed}"
+    return f"API server away for {seconds:.0f} s: all sessions answered within {used:.1f} s{noticed}"
 
 
 def _require_no_start(trial: Trial) -> None:

@@ -152,3 +152,21 @@ def test_a_takeover_that_fails_leaves_nothing_protected(monkeypatch: pytest.Monk
         assert not stage.adoption.taking
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("several", [True, False])
+def test_a_start_takes_the_pods_of_a_takeover_that_the_last_process_did_not_finish(
+    monkeypatch: pytest.MonkeyPatch, several: bool
+) -> None:
+    async def run() -> None:
+        pods = Pods("ours", "of-the-other")
+        pods.ours.add("ours")
+        stage = Stage(pods, monkeypatch, "ours", "of-the-other", "gone")
+        monkeypatch.setattr(adoption, "_load", lambda connection: (connection.rows, {}))
+        monkeypatch.setattr(adoption.sessions, "list_some", lambda c, ids: [each for each in c.rows if each.id in ids])
+        stage.adoption._database.lease = object() if several else None  # type: ignore[misc,assignment]
+        found = {info.sandbox_id for info in await stage.adoption.run()}
+        assert found == stage.adopted == ({"ours", "of-the-other"} if several else {"ours"})
+        assert not stage.adoption.taking
+
+    asyncio.run(run())
