@@ -1,9 +1,9 @@
 """Requests for what is at another gateway, passed on to it as they came: bodies, streams and sockets, both ways.
 
-What a request is for is read from its address and headers, of a few from a short body, before any face has it, and
-looked up in the database; the address of the gateway is what that has said of itself, never a client's word. The
-caller's own credentials go along, so the other gateway decides as if it had been asked itself. A request is passed on
-once: who gets one that is marked and does not have its session says so.
+What a request is for (`named`) is read before any face has it, and looked up in the database; the address of the
+gateway is what that has said of itself, never a client's word. The caller's own credentials go along, so the other
+gateway decides as if it had been asked itself. A request is passed on once: who gets one that is marked and does not
+have its session says so.
 
 The connection is given away with it: bytes go to and fro until the other gateway closes its side, which it does after
 one answer, or a client is gone. Deadlines of requests and answers are those of the gateway that answers.
@@ -16,27 +16,21 @@ import contextlib
 import re
 import socket
 import ssl
-import uuid
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any, Final, cast
-from urllib.parse import parse_qs, unquote, urlsplit
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
-import msgspec
 import structlog
 from tornado.httputil import HTTPHeaders, HTTPMessageDelegate, HTTPServerRequest, RequestStartLine, ResponseStartLine
 from tornado.iostream import IOStream, StreamClosedError
 from tornado.tcpclient import TCPClient
 
 from kernel_gateway.client_address import HEADER, MARK
-from kernel_gateway.errors import GatewayError, NotFound
-from kernel_gateway.faces.agentcore.operations import SESSION
+from kernel_gateway.errors import GatewayError
 from kernel_gateway.faces.body import SMALL_BODY
-from kernel_gateway.faces.e2b.identifiers import SANDBOX_HEADER, parse_sandbox_id
-from kernel_gateway.faces.librechat.identifiers import parse_id
-from kernel_gateway.faces.mcp.handler import PATH as MCP_PATH
-from kernel_gateway.faces.mcp.handler import SESSION_HEADER as MCP_SESSION
+from kernel_gateway.faces.named import Named, find_in_body, find_named, is_chunked, may_name
 from kernel_gateway.faces.receiving import read_length
-from kernel_gateway.faces.signs import SIGNED_PATH, Signs
+from kernel_gateway.faces.signs import Signs
 from kernel_gateway.storage.states.gateways import Home
 
 if TYPE_CHECKING:
@@ -54,104 +48,10 @@ AGAIN_SECONDS: Final = 0.2
 """Between two looks at where something is whose gateway did not answer."""
 STALL_SECONDS: Final = 60.0
 """How long either side may leave what it was sent unread."""
-_ADDRESSES: Final = (
-    (re.compile(r"/v1/(?:admin/)?sessions/([^/]+)"), "session"),
-    (re.compile(r"/v1/workspaces/([^/]+)"), "workspace"),
-    (re.compile(r"/v1/replays/([^/]+)"), "replay"),
-    (re.compile(r"/api/(?:kernels|sessions)/([^/]+)"), "session"),
-    (re.compile(r"(?:/v2)?/sandboxes/([^/]+)"), "sandbox"),
-    (re.compile(r"/librechat/v1/(?:files|sessions|download)/([^/]+)"), "storage"),
-    (re.compile(r"/v1(?:beta1)?/.*/sandboxEnvironments/([0-9]{1,19})(?![0-9])"), "agent engine"),
-)
+LONGEST_LINE_BYTES: Final = 4_096
+"""Of those that say how long a piece of a body is."""
+_CHUNK: Final = re.compile(rb"([0-9a-fA-F]{1,6})[;\r]")
 _BROKEN: Final = re.compile(r"[\r\n\0]")
-_IN_BODIES: Final = {"/v1/sessions": "session", "/v1/notebooks/replay": "session", "/librechat/v1/exec": "storage"}
-"""Where a body may name what the request is for, and what its `session_id` is."""
-_CONVERSATION: Final = re.compile(r"([0-9a-f]{32})\.")
-_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
-
-
-class Named(msgspec.Struct, frozen=True):
-    """What a request is for: a session, a workspace, a sandbox of Agent Engine, what one gateway has in memory.
-
-    Of an address that is signed and of a conversation only `Signs` says which session and workspace they are.
-    """
-
-    kind: str
-    name: str
-
-
-def find_named(path: str, query: str, headers: HTTPHeaders) -> Named | None:
-    """What a request is for, if it says so outside of its body."""
-    for pattern, kind in _ADDRESSES:
-        found = pattern.match(path)
-        if found is not None:
-            return _read(kind, unquote(found[1]).partition(":")[0])
-    if "/code-interpreters/" in path or SESSION in headers:
-        return _read("sandbox", headers.get(SESSION) or next(iter(parse_qs(query).get("sessionId", [])), ""))
-    if path == MCP_PATH and (conversation := _CONVERSATION.match(headers.get(MCP_SESSION, ""))):
-        return Named("gateway", conversation[1])
-    if SANDBOX_HEADER in headers:
-        return _read("sandbox", headers[SANDBOX_HEADER])
-    return Named("signature", query) if path == SIGNED_PATH and "signature=" in query else None
-
-
-class _From(msgspec.Struct):
-    session: str = ""
-
-
-class _Body(msgspec.Struct):
-    """What bodies name: the first counts."""
-
-    workspace_id: str | None = None
-    replay_of: str | None = None
-    from_: _From | None = msgspec.field(default=None, name="from")
-    continue_session: str | None = None
-    session_id: str | None = None
-    inputs: str | None = None
-    runtime_session_hint: str | None = None
-
-
-def may_name(request: HTTPServerRequest) -> bool:
-    """Whether a request's body may name what it is for, and is short enough to be looked at before it is passed on."""
-    headers = request.headers
-    plain = "Expect" not in headers and "Transfer-Encoding" not in headers
-    length = read_length(headers.get("Content-Length", ""))
-    return request.method == "POST" and request.path in _IN_BODIES and plain and 0 < length <= SMALL_BODY
-
-
-def find_in_body(path: str, body: bytes) -> Named | None:
-    """What a request is for by its body; None for one that makes no sense, which a face says."""
-    try:
-        found = msgspec.json.decode(body, type=_Body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
-    if found.runtime_session_hint:
-        return Named("conversation", found.runtime_session_hint)
-    forked = found.from_.session if found.from_ is not None else None
-    for kind, name in (
-        ("workspace", found.workspace_id),
-        ("session", found.replay_of),
-        ("session", forked),
-        ("session", found.continue_session),
-        (_IN_BODIES[path], found.session_id),
-        ("workspace", found.inputs),
-    ):
-        if name:
-            return _read(kind, name)
-    return None
-
-
-def _read(kind: str, text: str) -> Named | None:
-    if not _NAME.fullmatch(text):
-        return None
-    try:
-        if kind == "sandbox":
-            return Named("session", parse_sandbox_id(text))
-        if kind == "storage":
-            return Named("workspace", parse_id(text))
-        return Named(kind, text if kind == "agent engine" else str(uuid.UUID(text)))
-    except (NotFound, ValueError):  # a face says so, to who may hear it
-        return None
 
 
 def make_head(request: HTTPServerRequest, gateway_id: str) -> bytes:
@@ -206,6 +106,8 @@ class Forwards:
         async with asyncio.timeout(LOOKUP_SECONDS), self._lookups:
             if named.kind == "conversation":
                 named = Named("workspace", await self._signs.find_conversation(request, named.name))
+            elif named.kind == "template":
+                named = Named("session", await self._signs.find_snapshot(request, named.name))
             home = await self._gateways.find(named.kind, named.name) if named.name else None
         if home is None or not self._gateways.is_self(home):
             return home
@@ -228,7 +130,7 @@ class Forwards:
                 return None if home is None else (home, await self._dial(home.address))
             except (GatewayError, OSError, StreamClosedError, TimeoutError) as error:
                 if asyncio.get_running_loop().time() > give_up:
-                    name = "" if named.kind in {"signature", "conversation"} else named.name
+                    name = "" if named.kind in {"signature", "conversation", "template"} else named.name
                     log.warning("gateway_not_reached", of=named.kind, name=name, error=str(error))
                     return None
             await asyncio.sleep(AGAIN_SECONDS)
@@ -320,8 +222,8 @@ class _Undecided(HTTPMessageDelegate):
         if self._named is not None:
             found = await self._forwards.connect(self._named, self._request)
         else:
-            body = await self._read(connection, headers)
-            found = await self._forwards.connect_by_body(self._request, body) if body else None
+            body, content = await self._read(connection, headers)
+            found = await self._forwards.connect_by_body(self._request, content) if body else None
             if found is None:
                 connection.detach().close()
                 return
@@ -338,13 +240,15 @@ class _Undecided(HTTPMessageDelegate):
         head = self._forwards.make_head(self._request)
         await self._forwards.pass_on(home, connection.detach(), peer, head + body)
 
-    async def _read(self, connection: Any, headers: HTTPHeaders) -> bytes:
-        """The whole body; nothing when it does not come."""
+    async def _read(self, connection: Any, headers: HTTPHeaders) -> tuple[bytes, bytes]:
+        """A body as it was sent, and what is in it; nothing when it does not come."""
         with contextlib.suppress(StreamClosedError, TimeoutError):
             async with asyncio.timeout(BODY_SECONDS):
-                length = read_length(headers.get("Content-Length", ""))
-                return cast("bytes", await connection.stream.read_bytes(length))
-        return b""
+                if is_chunked(headers):
+                    return await _read_chunks(connection.stream)
+                body = await connection.stream.read_bytes(read_length(headers.get("Content-Length", "")))
+                return body, body
+        return b"", b""
 
     def data_received(self, chunk: bytes) -> Awaitable[None] | None:
         return self._here.data_received(chunk) if self._decided else None
@@ -356,6 +260,26 @@ class _Undecided(HTTPMessageDelegate):
     def on_connection_close(self) -> None:
         if self._decided:
             self._here.on_connection_close()
+
+
+async def _read_chunks(stream: IOStream) -> tuple[bytes, bytes]:
+    """A body that comes in pieces, to its end, or as much of it as is short and makes sense: the rest follows it."""
+    sent, content = bytearray(), bytearray()
+    while True:
+        line = await stream.read_until(b"\r\n", LONGEST_LINE_BYTES)
+        sent += line
+        size = _CHUNK.match(line)
+        if size is None or len(sent) + int(size[1], 16) > SMALL_BODY:
+            return bytes(sent), b""
+        if int(size[1], 16) == 0:
+            break
+        piece = await stream.read_bytes(int(size[1], 16) + 2)
+        sent += piece
+        content += piece[:-2]
+    while line != b"\r\n" and len(sent) <= SMALL_BODY:  # trailers
+        line = await stream.read_until(b"\r\n", LONGEST_LINE_BYTES)
+        sent += line
+    return bytes(sent), bytes(content)
 
 
 async def _pump(source: IOStream, target: IOStream) -> None:

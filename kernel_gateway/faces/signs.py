@@ -11,8 +11,10 @@ from urllib.parse import parse_qs
 from tornado.httputil import HTTPServerRequest
 
 from kernel_gateway.errors import GatewayError
+from kernel_gateway.faces.e2b.identifiers import parse_key
 from kernel_gateway.faces.librechat.identifiers import find_token
 from kernel_gateway.faces.librechat.places import find_named_workspace
+from kernel_gateway.storage import hibernations
 
 if TYPE_CHECKING:
     from kernel_gateway.services.composition import Services
@@ -52,3 +54,13 @@ class Signs:
         except GatewayError:
             return ""
         return await find_named_workspace(self._services, caller.principal, hint)
+
+    async def find_snapshot(self, request: HTTPServerRequest, name: str) -> str:
+        """The session of a snapshot of E2B's clients by its id or name; empty: the caller has none of it."""
+        services = self._services
+        try:
+            caller = await services.identity.authenticate(parse_key(request.headers.get("X-Api-Key", "")))
+            found = await services.database.run(lambda c: hibernations.find_snapshot(c, caller.principal.id, name))
+        except GatewayError:
+            return ""
+        return found or ""

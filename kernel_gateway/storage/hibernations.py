@@ -42,6 +42,23 @@ class HibernationRow:
         return self.id
 
 
+class _SnapshotOf(msgspec.Struct):
+    """Of the record of a session."""
+
+    snapshot_of: str = ""
+
+
+def find_snapshot(connection: Connection, principal_id: str, name: str) -> str | None:
+    """The session that is a principal's snapshot of this id, or the newest of this name, at any gateway."""
+    named = or_(sessions.c.id == name, sessions.c.name == name)
+    query = select(sessions.c.id, sessions.c.record).where(named, sessions.c.principal_id == principal_id)
+    query = query.where(sessions.c.status == "HIBERNATED").order_by(sessions.c.number.desc())
+    for row in connection.execute(query):
+        if row.record is not None and msgspec.json.decode(row.record, type=_SnapshotOf).snapshot_of:
+            return str(row.id)
+    return None
+
+
 def put(connection: Connection, row: HibernationRow) -> None:
     """Write a row, in the place of what it was before."""
     connection.execute(delete(hibernations).where(hibernations.c.id == row.id))

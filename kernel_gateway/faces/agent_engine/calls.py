@@ -69,7 +69,8 @@ class Face:
 class Call:
     """One admitted request. `ids` are the address's parameters, `place` its project and location; `body` is typed.
 
-    `session_id` is set by the endpoint that knows it: the audit log names it. `forget_body` releases the memory of a
+    `session_id` is set by the endpoint that knows it: the audit log names it. With `token` the caller has shown who it
+    is: what is at other gateways is asked for with it. `forget_body` releases the memory of a
     body that is not needed any more.
     """
 
@@ -80,6 +81,7 @@ class Call:
     query: Any = None
     body: Any = None
     session_id: str | None = None
+    token: str = ""
     forget_body: Callable[[], None] = lambda: None
 
     @property

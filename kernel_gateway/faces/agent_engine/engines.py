@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement
 
+from kernel_gateway.errors import NotFound, SessionElsewhere
 from kernel_gateway.faces.agent_engine import answers
 from kernel_gateway.faces.agent_engine.calls import Call
 from kernel_gateway.faces.agent_engine.filters import parse_filter
 from kernel_gateway.faces.errors import NotOffered
 from kernel_gateway.storage import agent_engine
 from kernel_gateway.storage.agent_engine import EVERYTHING, SESSIONS, Kind, ResourceRow
+from sandcell.errors import NotFound as ClientNotFound
+from sandcell.errors import SandcellError
 
 PAGE: Final = 100
 MOST_PAGE: Final = 1_000
@@ -56,8 +60,8 @@ async def delete_engine(call: Call) -> dict[str, Any]:
         for kind in SESSIONS:
             await _stop_sessions(call, row, kind)
     for session_id in await call.face.resources.delete(row, force=force):  # those that came meanwhile
-        if call.services.registry.find(call.principal, session_id) is not None:
-            await call.services.sessions.stop(call.principal, session_id)
+        with contextlib.suppress(NotFound):
+            await _stop(call, session_id, "sandbox")
     return answers.describe_operation(await find_engine(call, deleted=True), "delete")
 
 
@@ -66,12 +70,31 @@ async def _stop_sessions(call: Call, engine: ResourceRow, kind: Kind) -> None:
     while True:
         rows, token = await call.face.resources.list(where, EVERYTHING, MOST_PAGE, token)
         for row in rows:
-            if kind == "snapshot":
-                await call.services.session_copies.remove(call.principal, row.session_id or "")
-            else:
-                await call.services.sessions.stop(call.principal, row.session_id or "")
+            await _stop(call, row.session_id or "", kind)
         if token is None:
             return
+
+
+async def _stop(call: Call, session_id: str, kind: Kind) -> None:
+    """End one, a snapshot with its files; at another gateway by asking for it as its caller would."""
+    gateways, principal = call.services.gateways, call.principal
+    home = await gateways.find("session", session_id) if gateways.lease is not None else None
+    if gateways.lease is not None and home is not None and home.live and not gateways.is_self(home):
+        from sandcell.nonblocking import AsyncClient  # noqa: PLC0415 - with an HTTP client, which most services never need
+
+        try:
+            async with AsyncClient(gateways.lease.place.address, call.token) as client:
+                await client.stop_session(session_id)
+                if kind == "snapshot":
+                    await client.delete_workspace(session_id)
+        except ClientNotFound:
+            return
+        except SandcellError as error:
+            raise SessionElsewhere(f"another gateway did not end it: {error.message}", session_id=session_id) from None
+    elif kind == "snapshot":
+        await call.services.session_copies.remove(principal, session_id)
+    else:
+        await call.services.sessions.stop(principal, session_id)
 
 
 async def find_engine(call: Call, *, deleted: bool = False) -> ResourceRow:

@@ -48,7 +48,8 @@ class AgentEngineHandler(FaceHandler):
         return self.address.methods
 
     async def admit(self) -> None:
-        self.call.caller = await self.services.identity.authenticate(self._find_token())
+        self.call.token = self._find_token()
+        self.call.caller = await self.services.identity.authenticate(self.call.token)
         self.services.limits.take_request(self.call.principal)
         self.enter(self.call.caller)
         if not self.address.routes:

@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import UNSET
 
-from kernel_gateway.errors import NotFound
+from kernel_gateway.errors import NotFound, WorkspaceInUse
 from kernel_gateway.faces.agentcore import answers, unsupported
 from kernel_gateway.faces.agentcore.calls import Call
 from kernel_gateway.faces.agentcore.client_tokens import compute_digest
@@ -59,7 +59,10 @@ async def _start_once(call: Call, wanted: StartSession, token: str | None) -> Se
     try:
         before = await sessions.get(call.principal, session_id)
     except NotFound:
-        return await sessions.start(call.principal, wanted, session_id)
+        try:
+            return await sessions.start(call.principal, wanted, session_id)
+        except WorkspaceInUse:  # another gateway was asked the same and has begun it meanwhile
+            before = await sessions.get(call.principal, session_id)
     return before if before.status != "TERMINATED" else await sessions.start(call.principal, wanted)
 
 

@@ -26,6 +26,7 @@ from kernel_gateway.errors import (
     InvalidRequest,
     NoSpace,
     NotFound,
+    SessionElsewhere,
     SessionTerminated,
     WorkspaceInUse,
     translated,
@@ -192,10 +193,15 @@ class Sessions:
         """The session of this id, which the first of those who ask has `begin`; raises SessionTerminated as above."""
         async with self._starts.setdefault(session_id, asyncio.Lock()):
             try:
-                live = await self._registry.require(principal, session_id)
+                return await _describe_now(await self._registry.require(principal, session_id))
+            except SessionElsewhere:
+                return await self.get(principal, session_id)
             except NotFound:
+                pass
+            try:
                 return await begin()
-            return await _describe_now(live)
+            except WorkspaceInUse:  # another gateway has begun it meanwhile
+                return await self.get(principal, session_id)
 
     def check(self, principal: Principal, body: StartSession) -> None:
         """Raises InvalidRequest for what no session can have."""

@@ -42,12 +42,12 @@ def every_answer_fits_the_model(request: pytest.FixtureRequest) -> Iterator[None
 
 
 @pytest.fixture(scope="session")
-def watch(verdicts: Verdicts) -> Iterator[Callable[[RunningService], WatchingProxy]]:
-    """Puts a proxy before a service; all are stopped at the end."""
+def watch(verdicts: Verdicts) -> Iterator[Callable[[str], WatchingProxy]]:
+    """Puts a proxy before a service, by its address; all are stopped at the end."""
     proxies: list[WatchingProxy] = []
 
-    def before(service: RunningService) -> WatchingProxy:
-        proxy = WatchingProxy(service.url, verdicts)
+    def before(url: str) -> WatchingProxy:
+        proxy = WatchingProxy(url, verdicts)
         proxy.start()
         proxies.append(proxy)
         return proxy
@@ -73,8 +73,8 @@ def agentcore_service(make_shared_service: Callable[..., RunningService]) -> Run
 
 
 @pytest.fixture(scope="session")
-def proxy(agentcore_service: RunningService, watch: Callable[[RunningService], WatchingProxy]) -> WatchingProxy:
-    return watch(agentcore_service)
+def proxy(agentcore_service: RunningService, watch: Callable[[str], WatchingProxy]) -> WatchingProxy:
+    return watch(agentcore_service.url)
 
 
 @pytest.fixture(scope="session")

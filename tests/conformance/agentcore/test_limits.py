@@ -14,7 +14,7 @@ from tests.conformance.agentcore.signed_requests import Reply, invocation, send,
 from tests.conformance.agentcore.watching_proxy import WatchingProxy
 from tests.running_service import RunningService
 
-Watch = Callable[[RunningService], WatchingProxy]
+Watch = Callable[[str], WatchingProxy]
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def narrow(make_service: Callable[..., RunningService], watch: Watch) -> Account
     """A service with room for one session, one waiting execution in it, and two invocations a second."""
     limits = {"live_sessions": 1, "queue_length": 1, "invocations_per_second": 2, "agentcore_keep_alive_seconds": 0.5}
     service = make_service(access_key_id=KEY, secret_access_key=SECRET, **limits)
-    return Account(watch(service).url)
+    return Account(watch(service.url).url)
 
 
 def test_more_sessions_than_there_may_be_are_a_quota(narrow: Account) -> None:

@@ -19,6 +19,7 @@ from tests.conformance.agentcore.exchanges import Conversation, Exchange
 from tests.conformance.agentcore.service_model import Operation
 
 PIECE = 1 << 16
+INVOKE = "/tools/invoke"
 TO_BE_LOST = "the-first-answer-is-lost"
 """Part of the user agent of a client whose script asks that no first attempt gets its answer."""
 
@@ -53,6 +54,7 @@ class WatchingProxy:
         self.verdicts = verdicts
         self.url = ""
         self._to_lose = 0
+        self._losing = INVOKE
         self._to_hold = 0
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
@@ -70,9 +72,9 @@ class WatchingProxy:
         assert not self._thread.is_alive()
 
     @contextmanager
-    def losing(self, answers: int) -> Iterator[None]:
-        """The next answers to an invocation are lost: the connection breaks as their first byte comes."""
-        self._to_lose = answers
+    def losing(self, answers: int, *, of: str = INVOKE) -> Iterator[None]:
+        """The next answers of an operation are lost: the connection breaks as their first byte comes."""
+        self._to_lose, self._losing = answers, of
         try:
             yield
         finally:
@@ -163,25 +165,25 @@ class WatchingProxy:
         return True
 
     def _is_lost(self, conversation: Conversation) -> bool:
-        if not begins_invocation(conversation):
-            return False
-        if self._to_lose > 0:
+        if self._to_lose > 0 and begins_answer(conversation, self._losing):
             self._to_lose -= 1
             return True
+        if not begins_answer(conversation, INVOKE):
+            return False
         assert conversation.current is not None
         headers = conversation.current.headers
         return TO_BE_LOST in headers.get("user-agent", "") and headers["amz-sdk-request"].startswith("attempt=1")
 
     def _is_held(self, conversation: Conversation) -> bool:
-        held = self._to_hold > 0 and begins_invocation(conversation)
+        held = self._to_hold > 0 and begins_answer(conversation, INVOKE)
         self._to_hold -= held
         return held
 
 
-def begins_invocation(conversation: Conversation) -> bool:
-    """Whether what comes now is the first of an answer to InvokeCodeInterpreter."""
+def begins_answer(conversation: Conversation, operation: str) -> bool:
+    """Whether what comes now is the first of an answer to what is asked for at addresses that end so."""
     current = conversation.current
-    return current is not None and current.answer is None and current.target.endswith("/tools/invoke")
+    return current is not None and current.answer is None and current.target.partition("?")[0].endswith(operation)
 
 
 async def close(writer: asyncio.StreamWriter) -> None:

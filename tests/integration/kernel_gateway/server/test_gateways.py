@@ -6,41 +6,25 @@ import contextlib
 import os
 import signal
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
-from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
 from kernel_gateway.services.credentials.sandbox_tokens import sign_path
-from tests.doubles.nginx import nginx
-from tests.doubles.server_process import free_port
+from tests.gateways import Gateways, MakeService, in_turn
 from tests.integration.kernel_gateway.faces.jupyter.wire import text_of, wire
 from tests.integration.kernel_gateway.server.eventually import eventually
 from tests.integration.kernel_gateway.server.rest import LiveSession, Rest
 from tests.postgresql_server import PostgresqlServer
 from tests.running_service import RunningService
 
-MakeService = Callable[..., RunningService]
-SECRETS_KEY = "5" * 64
+JSON = {"Content-Type": "application/json"}
 SLOW = "import time\nprint('begun', flush=True)\ntime.sleep(3)\nprint('ended')"
-
-
-class Gateways:
-    """Starts gateways of one database and one store."""
-
-    def __init__(self, make_service: MakeService, url: str, store: Path, **settings: Any) -> None:
-        self._make = make_service
-        self._settings = {"database": url, "store": f"file://{store}", "secrets_key": SECRETS_KEY, **settings}
-
-    def start(self, **settings: Any) -> RunningService:
-        port = free_port()
-        address = f"http://127.0.0.1:{port}"
-        return self._make(port=port, gateway_address=address, **{**self._settings, **settings})
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +37,7 @@ def gateways(
 
 @pytest.fixture(scope="module")
 def both(gateways: Gateways) -> tuple[RunningService, RunningService]:
-    with ThreadPoolExecutor(2) as threads:  # at once: one of them makes the tables
-        first, second = threads.map(lambda _: gateways.start(), range(2))
-    return first, second
+    return gateways.start_two()
 
 
 @pytest.fixture
@@ -73,7 +55,7 @@ def other(both: tuple[RunningService, RunningService]) -> Iterator[Rest]:
 @contextlib.contextmanager
 def proxied(services: Sequence[RunningService], directory: Path) -> Iterator[Rest]:
     """All of them, in turn, behind one address."""
-    with nginx([urlsplit(each.url).port or 0 for each in services], directory) as url:
+    with in_turn(services, directory) as url:
         front = SimpleNamespace(url=url, token=services[0].token)
         with Rest(cast("RunningService", front)) as rest:
             yield rest
@@ -134,6 +116,11 @@ def test_a_workspace_is_changed_where_it_is(one: Rest, other: Rest) -> None:
         assert again.run("print(open('kept').read(), open('b').read())")["stdout"] == "here bb\n"
         refused = other.http.post("/v1/sessions", json={"workspace_id": session.workspace_id})
         assert (refused.status_code, refused.json()["error"]["code"]) == (409, "workspace_in_use")
+    for before, told in ((b" " * 70_000, 503), (b" ", 201)):  # in pieces, of which only few are looked at
+        pieces = (before, b'{"workspace_id"', f': "{session.workspace_id}"}}'.encode())
+        answer = other.http.post("/v1/sessions", content=iter(pieces), headers=JSON)
+        assert answer.status_code == told, answer.text
+    LiveSession(one, answer.json()).stop()
     marked = {"Sandcell-Forwarded": "by me"}
     refused = other.http.post("/v1/sessions", json={"workspace_id": session.workspace_id}, headers=marked)
     assert (refused.status_code, refused.json()["error"]["code"]) == (503, "session_elsewhere")
@@ -241,12 +228,57 @@ def test_nobody_is_let_in_for_being_passed_on(one: Rest, other: Rest) -> None:
         assert (marked.status_code, marked.json()["error"]["code"]) == (503, "session_elsewhere")
 
 
+def test_snapshots_of_e2b_are_used_through_either(one: Rest, other: Rest) -> None:
+    key = {"X-Api-Key": one.http.headers["Authorization"].partition(" ")[2]}
+
+    def begin(rest: Rest, template: str) -> httpx.Response:
+        return rest.http.post("/v2/sandboxes", json={"templateID": template}, headers=key)
+
+    made = begin(one, "base").json()["sandboxID"]
+    snapshot = other.http.post(f"/sandboxes/{made}/snapshots", json={"name": "taken"}, headers=key).json()["snapshotID"]
+    for rest in (one, other):
+        listed = rest.http.get("/snapshots", params={"sandboxID": made}, headers=key).json()
+        assert [each["snapshotID"] for each in listed] == [snapshot]
+    begun = [begin(other, snapshot), begin(other, "taken")]
+    assert [each.status_code for each in begun] == [201] * 2, begun[0].text
+    assert other.http.delete("/templates/taken", headers=key).status_code == 204
+    assert one.http.delete(f"/templates/{snapshot}", headers=key).status_code == 404
+    for each in (made, *(each.json()["sandboxID"] for each in begun)):
+        assert one.http.delete(f"/sandboxes/{each}", headers=key).status_code == 204
+
+
+def test_engines_have_sandboxes_and_snapshots_at_both(one: Rest, other: Rest) -> None:
+    engines = "/v1beta1/projects/p/locations/l/reasoningEngines"
+
+    def ask(rest: Rest, method: str, path: str, **body: Any) -> dict[str, Any]:
+        answer = rest.http.request(method, path, json=body or None)
+        assert answer.is_success, answer.text
+        return cast("dict[str, Any]", answer.json().get("response", {}))
+
+    def list_live() -> set[str]:
+        found = [one.get(f"/v1/sessions?limit=100&status={each}")["items"] for each in ("READY", "HIBERNATED")]
+        return {each["id"] for page in found for each in page}
+
+    before = list_live()
+    engine = f"/v1beta1/{ask(one, 'POST', engines, displayName='of both')['name']}"
+    sandbox = ask(one, "POST", f"{engine}/sandboxEnvironments")["name"]
+    ask(other, "POST", f"{engine}/sandboxEnvironments")
+    snapshots = [ask(rest, "POST", f"/v1beta1/{sandbox}:snapshot")["name"] for rest in (other, one)]
+    begun = ask(other, "POST", f"{engine}/sandboxEnvironments", sandboxEnvironmentSnapshot=snapshots[0])
+    assert begun["sandboxEnvironmentSnapshot"] == snapshots[0]
+    ask(other, "DELETE", f"/v1beta1/{snapshots[0]}")
+    ask(other, "DELETE", engine + "?force=true")
+    for rest in (one, other):
+        assert rest.http.get(engine).status_code == 404
+    assert list_live() == before
+
+
 @pytest.mark.sample("kills")
 def test_a_service_that_is_alone_does_not_start_beside_gateways(
     both: tuple[RunningService, RunningService], make_service: MakeService, gateways: Gateways
 ) -> None:
     with pytest.raises(AssertionError, match="another service uses this database"):
-        make_service(database=gateways._settings["database"])
+        make_service(database=gateways.database)
 
 
 @pytest.mark.sample("kills")

@@ -10,22 +10,18 @@ from typing import Any, cast
 import pytest
 from tornado.httputil import HTTPHeaders, HTTPServerRequest
 
-from kernel_gateway.faces.forwarding import (
-    MOST_LOOKUPS,
-    Forwards,
-    Named,
-    find_in_body,
-    find_named,
-    make_head,
-    may_name,
-)
+from kernel_gateway.faces.forwarding import MOST_LOOKUPS, Forwards, make_head
 from kernel_gateway.faces.librechat.identifiers import format_id
+from kernel_gateway.faces.named import Named, find_in_body, find_named, may_name
 from kernel_gateway.faces.signs import Signs
 from kernel_gateway.services.gateways import Gateways
 
 ID = str(uuid.UUID(int=0x1234567890ABCDEF1234567890ABCDEF, version=4))
 SHORT = ID.replace("-", "")
 SESSION, WORKSPACE = Named("session", ID), Named("workspace", ID)
+ENGINE = "projects/p/locations/l/reasoningEngines/1"
+SANDBOXES = f"/v1beta1/{ENGINE}/sandboxEnvironments"
+OF_ENGINE = Named("agent engine", "4")
 AGENTCORE = {"x-amzn-code-interpreter-session-id": SHORT}
 
 
@@ -55,6 +51,14 @@ AGENTCORE = {"x-amzn-code-interpreter-session-id": SHORT}
             {},
             Named("agent engine", "123"),
         ),
+        (
+            "/v1beta1/projects/p/locations/l/reasoningEngines/1/sandboxEnvironmentSnapshots/123",
+            {},
+            Named("agent engine", "123"),
+        ),
+        (f"/templates/{SHORT}:default", {}, Named("template", ID)),
+        ("/templates/tried", {}, Named("template", "tried")),
+        ("/templates/base", {}, None),
         ("/mcp", {"Mcp-Session-Id": f"{'a1' * 16}.secret"}, Named("gateway", "a1" * 16)),
         ("/mcp", {"Mcp-Session-Id": "secret"}, None),
         ("/v1/sessions", {}, None),
@@ -79,6 +83,11 @@ def test_what_a_request_is_for(address: str, headers: dict[str, str], named: Nam
         ("/v1/notebooks/replay", f'{{"notebook": {{}}, "continue_session": "{ID}"}}', SESSION),
         ("/v1/notebooks/replay", f'{{"session_id": "{ID}"}}', SESSION),
         ("/librechat/v1/exec", f'{{"code": "1", "session_id": "{format_id(ID)}"}}', WORKSPACE),
+        ("/sandboxes", f'{{"templateID": "{SHORT}"}}', Named("template", ID)),
+        ("/v2/sandboxes", '{"templateID": "tried:default"}', Named("template", "tried")),
+        ("/v2/sandboxes", '{"templateID": "base"}', None),
+        (SANDBOXES, f'{{"sandboxEnvironmentSnapshot": "{ENGINE}/sandboxEnvironmentSnapshots/4"}}', OF_ENGINE),
+        (SANDBOXES, '{"displayName": "mine"}', None),
         ("/v1/sessions", "{}", None),
         ("/v1/sessions", '{"workspace_id": 3}', None),
         ("/v1/sessions", "[" * 60_000, None),
@@ -96,10 +105,14 @@ def test_what_a_body_says_a_request_is_for(path: str, body: str, named: Named | 
         ("POST", "/v1/sessions", {"Content-Length": "65536"}, True),
         ("POST", "/v1/sessions", {"Content-Length": "65537"}, False),
         ("POST", "/v1/sessions", {"Content-Length": "0"}, False),
-        ("POST", "/v1/sessions", {"Transfer-Encoding": "chunked"}, False),
+        ("POST", "/v1/sessions", {"Transfer-Encoding": "chunked"}, True),
+        ("POST", "/v1/sessions", {"Transfer-Encoding": "gzip, chunked"}, False),
         ("POST", "/v1/sessions", {"Content-Length": "2", "Expect": "100-continue"}, False),
         ("GET", "/v1/sessions", {"Content-Length": "2"}, False),
         ("POST", "/v1/tokens", {"Content-Length": "2"}, False),
+        ("POST", "/v2/sandboxes", {"Content-Length": "2"}, True),
+        ("POST", SANDBOXES, {"Content-Length": "2"}, True),
+        ("POST", f"{SANDBOXES}/123", {"Content-Length": "2"}, False),
     ],
 )
 def test_only_short_bodies_are_read_that_may_say_it(
