@@ -5,7 +5,7 @@
 export interface Forked { session: string; cell: number | null; as_of: string; cells: number }
 export interface Session {
   id: string; name: string; status: "READY" | "HIBERNATED" | "TERMINATED"; environment: string; generation: number;
-  created_at: string; last_activity_at: string; expires_at: string; idle_expires_at: string;
+  created_at: string; last_activity_at: string; expires_at: string; idle_expires_at: string; hibernates_at: string | null;
   ended: { reason: string; detail: string; at: string } | null;
   usage: { memory_bytes: number; memory_limit_bytes: number; cpu_seconds: number; storage_used_bytes: number;
     storage_limit_bytes: number; executions: number };

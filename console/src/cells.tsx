@@ -8,14 +8,18 @@ import { duration, size, useNow, When } from "./time";
 
 const GUESSED_HEIGHT = 90;
 const BEYOND_WINDOW = 1200;
+/** Cells are listed before they come that near, so that somebody who scrolls up meets no gap. */
+const LISTED_AHEAD = 3000;
 const NEAR_END = 80;
+/** What is drawn changes after so many pixels of scrolling, not after each. */
+const STEP = 200;
 const ENDS: Record<string, string> = {
   timeout: "Stopped: it ran into its time limit.", interrupted: "Interrupted.", rejected: "Not run.",
 };
 
-interface CellsProps { executions: Execution[]; want: (ids: string[]) => void; target: { id: string } | null; onFile: (file: ChangedFile) => void }
+interface CellsProps { executions: Execution[]; earlier: number; want: (ids: string[], from: number) => void; target: { id: string } | null; onFile: (file: ChangedFile) => void }
 
-export function Cells({ executions, want, target, onFile }: CellsProps) {
+export function Cells({ executions, earlier, want, target, onFile }: CellsProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const heights = useRef(new Map<string, number>());
   const atEnd = useRef(true);
@@ -25,11 +29,15 @@ export function Cells({ executions, want, target, onFile }: CellsProps) {
 
   const offsets = useMemo(() => {
     const found = new Float64Array(executions.length + 1);
+    found[0] = earlier * GUESSED_HEIGHT;
     executions.forEach((each, at) => { found[at + 1] = found[at]! + (heights.current.get(each.id) ?? GUESSED_HEIGHT); });
     return found;
-  }, [executions, measured]);
-  const first = Math.max(0, search(offsets, view.top - BEYOND_WINDOW));
+  }, [executions, earlier, measured]);
+  const top = view.top - BEYOND_WINDOW;
+  const first = search(offsets, top);
   const last = Math.min(executions.length, search(offsets, view.top + view.height + BEYOND_WINDOW) + 1);
+  // What has not been measured yet may be high enough.
+  const from = !measured ? earlier : Math.max(0, Math.min(earlier, Math.floor((top - LISTED_AHEAD) / GUESSED_HEIGHT)));
 
   const observer = useMemo(() => new ResizeObserver((entries) => {
     let changed = false;
@@ -49,14 +57,17 @@ export function Cells({ executions, want, target, onFile }: CellsProps) {
     if (isNearEnd(element)) atEnd.current = true;
     else if (element.scrollTop < lastTop.current) atEnd.current = false;
     lastTop.current = element.scrollTop;
-    setView({ top: element.scrollTop, height: element.clientHeight });
+    const seen = { top: Math.floor(element.scrollTop / STEP) * STEP, height: element.clientHeight + STEP };
+    setView((before) => (before.top === seen.top && before.height === seen.height ? before : seen));
   };
   useEffect(() => {
     const sizes = new ResizeObserver(look);
     sizes.observe(scroller.current!);
     return () => sizes.disconnect();
   }, []);
-  useEffect(() => want(executions.slice(first, last).map((each) => each.id)), [executions, first, last]);
+  useEffect(() => {
+    if (executions.length) want(executions.slice(first, last).map((each) => each.id), from);
+  }, [executions, first, last, from]);
   useEffect(() => {
     const at = executions.findIndex((each) => each.id === target?.id);
     if (at < 0) return;
@@ -77,8 +88,8 @@ export function Cells({ executions, want, target, onFile }: CellsProps) {
     <div ref={scroller} class="cells" onScroll={look} tabIndex={0} role="feed" aria-label="Cells" aria-busy="false">
       <div style={{ height: `${offsets[first]}px` }} />
       {executions.slice(first, last).map((each, at) => (
-        <Cell key={each.id} execution={each} before={executions[first + at - 1]} number={first + at + 1}
-          count={executions.length} observer={observer} onFile={onFile} height={each.dropped ? heights.current.get(each.id) : undefined} />
+        <Cell key={each.id} execution={each} before={executions[first + at - 1]} number={earlier + first + at + 1}
+          count={earlier + executions.length} observer={observer} onFile={onFile} height={each.dropped ? heights.current.get(each.id) : undefined} />
       ))}
       <div style={{ height: `${offsets[executions.length]! - offsets[last]!}px` }} />
     </div>

@@ -4,9 +4,10 @@ import { autocompletion, type CompletionContext, type CompletionResult } from "@
 import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
 import { python } from "@codemirror/lang-python";
 import { bracketMatching, HighlightStyle, indentOnInput, indentUnit, syntaxHighlighting } from "@codemirror/language";
-import { EditorState, Prec } from "@codemirror/state";
-import { EditorView, keymap, placeholder } from "@codemirror/view";
+import { EditorState, Prec, StateEffect, StateField } from "@codemirror/state";
+import { EditorView, hoverTooltip, keymap, placeholder, showTooltip, type Tooltip } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
+import { parseAnsi } from "./ansi";
 import { ask } from "./api";
 
 export interface Editor { submit(): Promise<void>; destroy(): void }
@@ -27,8 +28,38 @@ const THEME = EditorView.theme({
   ".cm-cursor": { borderLeftColor: "var(--text)" },
   "&.cm-focused .cm-selectionBackground, .cm-selectionBackground": { background: "var(--selection) !important" },
   ".cm-tooltip": { background: "var(--field)", color: "var(--text)", border: "1px solid var(--line)" },
+  ".cm-tooltip.inspected": { maxWidth: "min(720px, 90vw)", maxHeight: "40vh", overflow: "auto", padding: "4px 8px", whiteSpace: "pre-wrap", overflowWrap: "anywhere", font: "12px/1.45 var(--mono)" },
+  ".inspected .b": { fontWeight: "700" },
   ".cm-tooltip-autocomplete ul li[aria-selected]": { background: "var(--accent)", color: "var(--on-accent)" },
 });
+
+const setInspected = StateEffect.define<Tooltip | null>();
+/** What the kernel knows of a name that was asked about by a key: until the text or the place changes. */
+const inspected = StateField.define<Tooltip | null>({
+  create: () => null,
+  update(shown, change) {
+    for (const effect of change.effects) if (effect.is(setInspected)) return effect.value;
+    return change.docChanged || change.selection ? null : shown;
+  },
+  provide: (field) => showTooltip.from(field),
+});
+
+function describe(pos: number, text: string): Tooltip {
+  return { pos, above: true, create: () => {
+    const dom = document.createElement("div");
+    dom.className = "inspected";
+    dom.tabIndex = 0;
+    dom.setAttribute("role", "status");
+    for (const { text: piece, classes, colour } of parseAnsi(text)) {
+      const span = document.createElement("span");
+      span.textContent = piece;
+      span.className = classes;
+      if (colour) span.style.color = colour;
+      dom.append(span);
+    }
+    return { dom };
+  } };
+}
 
 /** The editor in this place. Its styles are in a shadow root: the page's policy lets no script write a style sheet. */
 export function makeEditor(place: HTMLElement, session: string, run: (code: string) => Promise<boolean>): Editor {
@@ -49,6 +80,35 @@ export function makeEditor(place: HTMLElement, session: string, run: (code: stri
     }
   }
 
+  async function inspect(pos: number): Promise<Tooltip | null> {
+    const code = view.state.doc.toString();
+    try {
+      const { data } = await ask<{ data: Record<string, string> }>("POST", `/v1/sessions/${session}/inspections`, {
+        code, cursor_position: [...code.slice(0, pos)].length, timeout_seconds: 30 });
+      const text = data["text/plain"];
+      return text && view.state.doc.toString() === code ? describe(pos, text.trimEnd()) : null;
+    } catch {
+      return null; // the kernel is busy
+    }
+  }
+
+  /** As in Jupyter: where a name ends or arguments begin. After nothing but spaces the key indents less. */
+  const inspectKey = (): boolean => {
+    const { main } = view.state.selection;
+    const line = view.state.doc.lineAt(main.head);
+    if (!main.empty || !line.text.slice(0, main.head - line.from).trim()) return false;
+    void inspect(main.head).then((found) => {
+      const said = found ?? describe(main.head, "The kernel knows nothing of this name, or is busy.");
+      if (view.state.selection.main.head === main.head) view.dispatch({ effects: setInspected.of(said) });
+    });
+    return true;
+  };
+  const closeKey = (): boolean => {
+    if (!view.state.field(inspected)) return false;
+    view.dispatch({ effects: setInspected.of(null) });
+    return true;
+  };
+
   async function submit(): Promise<void> {
     const code = view.state.doc.toString();
     if (await run(code)) view.dispatch({ changes: { from: 0, to: view.state.doc.length } });
@@ -60,7 +120,9 @@ export function makeEditor(place: HTMLElement, session: string, run: (code: stri
     parent: root,
     state: EditorState.create({
       extensions: [
-        Prec.highest(keymap.of([{ key: "Shift-Enter", run: submitKey }, { key: "Mod-Enter", run: submitKey }])),
+        Prec.highest(keymap.of([{ key: "Shift-Enter", run: submitKey }, { key: "Mod-Enter", run: submitKey },
+          { key: "Shift-Tab", run: inspectKey }, { key: "Escape", run: closeKey }])),
+        inspected, hoverTooltip((own, pos) => (own.state.wordAt(pos) ? inspect(pos) : null), { hoverTime: 500 }),
         history(), EditorView.lineWrapping, bracketMatching(), indentOnInput(), indentUnit.of("    "), python(),
         autocompletion({ override: [complete], activateOnTyping: false, interactionDelay: 0 }),
         keymap.of([...defaultKeymap, ...historyKeymap, indentWithTab]),

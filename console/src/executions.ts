@@ -1,4 +1,5 @@
-// The executions of a session as they are and as they change: listed once, then followed by its events.
+// The executions of a session as they are and as they change: the last are listed and followed by the session's events,
+// those before them are listed when somebody scrolls there.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ask, follow, pages, type Execution, type Output, type Page, type ServerEvent } from "./api";
@@ -14,13 +15,17 @@ const FILES_MILLISECONDS = 2000;
 const RECENT_MILLISECONDS = 20_000;
 
 export interface Followed {
+  /** The last ones, without a gap. */
   executions: Execution[];
+  /** How many there are before those. */
+  earlier: number;
   loaded: boolean;
   problem: string;
   /** Raised by each thing that changes the session itself: a new kernel, its end. */
   changes: number;
-  /** Have the outputs of these in memory, and keep them there before others. */
-  want: (ids: string[]) => void;
+  /** Have the outputs of these in memory and keep them there before others; have all listed that come after so many. */
+  want: (ids: string[], from: number) => void;
+  wantAll: () => void;
 }
 
 function weigh(execution: Execution): number {
@@ -33,8 +38,9 @@ function weighOutput({ text, data, traceback }: Output): number {
   return length(text) + length(traceback) + Object.values(data ?? {}).reduce<number>((sum, each) => sum + length(each), 0);
 }
 
-/** So many of the last cells come at once with their outputs, those before them when they are in sight. */
-const FIRST_PAGE = 20;
+/** So many come at once with their outputs: the last at first, and those before them while somebody scrolls up. */
+const NEXT_PAGE = 20;
+const NEAR_PAGES = 4;
 const WHOLE_PAGES = 100;
 const LATER_PAGES = 1000;
 /** Who scrolls past cells asks for nothing of them. */
@@ -45,9 +51,11 @@ const LOOK_MILLISECONDS = 80;
  * all outputs are asked for, as far as they are kept.
  */
 export function useExecutions(id: string, whole = false): Followed {
-  const wanted = useRef<(ids: string[]) => void>(() => undefined);
+  const wanted = useRef<(ids: string[], from: number) => void>(() => undefined);
+  const wantedAll = useRef<() => void>(() => undefined);
   const [shown, setShown] = useState<Followed>({
-    executions: [], loaded: false, problem: "", changes: 0, want: (ids) => wanted.current(ids) });
+    executions: [], earlier: 0, loaded: false, problem: "", changes: 0,
+    want: (ids, from) => wanted.current(ids, from), wantAll: () => wantedAll.current() });
   const state = useRef(shown);
 
   useEffect(() => {
@@ -60,6 +68,12 @@ export function useExecutions(id: string, whole = false): Followed {
     const looked = new Set<string>();
     const coming = new Set<string>();
     let inSight = new Set<string>();
+    /** Where those that are not listed yet begin, seen from the end; undefined before the first page. */
+    let following: string | null | undefined;
+    let earlier = 0;
+    let reach = Infinity;
+    let reaching: Promise<unknown> | undefined;
+    let all = whole;
     let kept = 0;
     let timer: ReturnType<typeof setTimeout> | undefined;
     let looking: ReturnType<typeof setTimeout> | undefined;
@@ -68,7 +82,7 @@ export function useExecutions(id: string, whole = false): Followed {
       state.current = { ...state.current, ...change };
       timer ??= setTimeout(() => {
         timer = undefined;
-        setShown({ ...state.current, executions: [...known.values()].sort(compare) });
+        setShown({ ...state.current, earlier, executions: [...known.values()].sort(compare) });
       }, FRAME_MILLISECONDS);
     };
 
@@ -147,8 +161,10 @@ export function useExecutions(id: string, whole = false): Followed {
       }
     }
 
-    wanted.current = (ids) => {
+    wantedAll.current = () => { all = true; bring(); };
+    wanted.current = (ids, from) => {
       inSight = new Set(ids);
+      reach = from;
       for (const each of ids) {
         const weight = weights.get(each);
         if (weight !== undefined) { weights.delete(each); weights.set(each, weight); }
@@ -157,6 +173,7 @@ export function useExecutions(id: string, whole = false): Followed {
     };
 
     function bring(): void {
+      void reachOut();
       for (const each of inSight) {
         if (!known.get(each)?.dropped || coming.has(each)) continue;
         coming.add(each);
@@ -192,14 +209,53 @@ export function useExecutions(id: string, whole = false): Followed {
       if (!stop.signal.aborted) await fetchOne(execution);
     }
 
-    async function listAll(): Promise<void> {
-      const path = `/v1/sessions/${id}/executions`;
-      const newest = `${path}?newest_first=true&limit=`;
-      const first: Page<Execution> = await ask("GET", newest + (whole ? WHOLE_PAGES : FIRST_PAGE), undefined, stop.signal);
+    const newest = `/v1/sessions/${id}/executions?newest_first=true&limit=`;
+
+    /** How many more are to be listed: those that somebody looks at, and those that wait or run before others that wait. */
+    function missing(): number {
+      if (all) return earlier;
+      const [oldest] = [...known.values()].sort(compare);
+      return Math.max(earlier - reach, oldest && !oldest.ended_at ? Math.min(earlier, WHOLE_PAGES) : 0);
+    }
+
+    async function reachBack(): Promise<void> {
+      for (let more = missing(); following && more > 0; more = missing()) {
+        // Who scrolls up is to see those that come next; who jumps passes them.
+        const full = whole || more <= NEAR_PAGES * NEXT_PAGE;
+        const limit = whole ? WHOLE_PAGES : full ? NEXT_PAGE : `${Math.min(more, LATER_PAGES)}&outcomes=false`;
+        const page: Page<Execution> = await ask("GET", `${newest}${limit}&cursor=${encodeURIComponent(following)}`, undefined, stop.signal);
+        following = page.next_cursor;
+        earlier = following === null ? 0 : Math.max(1, earlier - page.items.length);
+        page.items.forEach(full ? take : takeLean);
+      }
+    }
+
+    const reachOut = () => reaching ??= insist(reachBack).finally(() => { reaching = undefined; });
+
+    async function listFirst(): Promise<void> {
+      const first: Page<Execution> & { total: number } =
+        await ask("GET", newest + (whole ? WHOLE_PAGES : NEXT_PAGE), undefined, stop.signal);
+      following = first.next_cursor;
+      earlier = first.total - first.items.length;
       first.items.forEach(take);
-      const rest = newest + (whole ? WHOLE_PAGES : `${LATER_PAGES}&outcomes=false`);
-      for await (const page of pages<Execution>(rest, stop.signal, first.next_cursor)) page.forEach(whole ? take : takeLean);
+    }
+
+    /** After a connection that was lost: what has come since, back to what is known, and what has become of that. */
+    async function listMissed(): Promise<void> {
+      const open = new Set([...known.values()].filter((each) => !each.ended_at).map((each) => each.id));
+      for await (const page of pages<Execution>(`${newest}${NEXT_PAGE}`, stop.signal)) {
+        const met = page.some((each) => known.has(each.id));
+        for (const each of page) { open.delete(each.id); take(each); }
+        if (met) break;
+      }
+      await Promise.all([...open].map(fetchOne));
+    }
+
+    async function listAll(): Promise<void> {
+      if (following === undefined) await listFirst(); else await listMissed();
+      if (whole) await reachOut();
       show({ loaded: true, problem: "" });
+      bring();
     }
 
     let listing: Promise<unknown> = Promise.resolve();

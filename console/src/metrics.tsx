@@ -14,7 +14,7 @@ type Sample = Map<string, number>;
 interface Shown { name: string; of: (now: Sample, before: Sample | null, seconds: number) => number | null; say: (value: number) => string }
 
 const count = (value: number) => (Math.round(value * 10) / 10).toLocaleString();
-/** How much a counter has grown in a second; null where it is not known yet, or the service has begun anew. */
+/** How much a counter has grown in a second; null where it is not known yet, or the service was started again. */
 const rate = (name: string) => (now: Sample, before: Sample | null, seconds: number) =>
   before === null || seconds <= 0 || sum(now, name) < sum(before, name) ? null : (sum(now, name) - sum(before, name)) / seconds;
 const gauge = (name: string) => (now: Sample) => sum(now, name);

@@ -77,13 +77,13 @@ function Rich({ data }: { data: Record<string, unknown> }) {
   const plain = text("text/plain");
   const alternative = plain ?? "A picture that the code has shown";
   const figure = useMemo(() => findFigure(data), [data]);
-  if (figure) return <Figure {...figure} plain={plain} />;
+  if (figure) return <Figure {...figure} plain={plain} of={data} />;
   if ("application/vnd.jupyter.widget-view+json" in data) return <Widget plain={plain} />;
   const html = text("text/html");
-  if (html !== undefined) return <Html html={html} plain={plain} />;
+  if (html !== undefined) return <Html html={html} plain={plain} of={data} />;
   for (const [type, latex] of [["text/markdown", false], ["text/latex", true]] as const) {
     const prose = text(type);
-    if (prose !== undefined) return prose.length > MOST_CHARACTERS ? <Terminal text={prose} /> : <Frame kind="prose" given={{ text: prose, latex }} />;
+    if (prose !== undefined) return prose.length > MOST_CHARACTERS ? <Terminal text={prose} /> : <Frame kind="prose" given={{ text: prose, latex }} of={data} />;
   }
   const svg = text("image/svg+xml");
   // As a picture: a browser runs no script of it and loads nothing that it names.
@@ -131,9 +131,9 @@ function parse(text: string): unknown {
   }
 }
 
-function Figure({ kind, figure, plain }: Found & { plain?: string }) {
+function Figure({ kind, figure, plain, of }: Found & { plain?: string; of: object }) {
   const large = useMemo(() => JSON.stringify(figure).length > MOST_FIGURE_CHARACTERS, [figure]);
-  if (!large) return <Frame kind={kind} given={{ figure }} />;
+  if (!large) return <Frame kind={kind} given={{ figure }} of={of} />;
   return <>{plain !== undefined && <Terminal text={plain} />}<p class="hint">This figure is too large for this page. It shows in JupyterLab, which <b>Attach</b> opens.</p></>;
 }
 
@@ -143,11 +143,11 @@ function Widget({ plain }: { plain?: string }) {
 }
 
 /** What its scripts would show is not there; where there is nothing besides, what it says of itself as text is. */
-function Html({ html, plain }: { html: string; plain?: string }) {
+function Html({ html, plain, of }: { html: string; plain?: string; of: object }) {
   const scripted = /<script\b/i.test(html);
   return (
     <>
-      <Frame kind="output" given={{ html }} />
+      <Frame kind="output" given={{ html }} of={of} />
       {scripted && plain !== undefined && !plain.startsWith("<IPython.core.display") && <Terminal text={plain} />}
       {scripted && <p class="hint">This output has scripts, which do not run here. It is whole in JupyterLab, which <b>Attach</b> opens.</p>}
     </>
@@ -160,10 +160,17 @@ function isSame(one: Given, other: Given): boolean {
     && (one.figure === other.figure || JSON.stringify(one.figure) === JSON.stringify(other.figure));
 }
 
+declare const FRAME_HASHES: Record<string, string>;
+/** The address of a frame's document: another one whenever the document is another. */
+export const addressOf = (kind: string) => `/console/${kind}.html?${FRAME_HASHES[kind]}`;
+
+/** How high frames were: one that comes into sight again is so high at once. By what they show. */
+const known = new WeakMap<object, number>();
+
 /** A frame of an origin of its own, from which nothing gets out: it is given what it shows, and says how high that is. */
-export function Frame({ kind, given }: { kind: "output" | "prose" | "plotly" | "vega"; given: Given }) {
+export function Frame({ kind, given, of }: { kind: "output" | "prose" | "plotly" | "vega"; given: Given; of?: object }) {
   const frame = useRef<HTMLIFrameElement>(null);
-  const [height, setHeight] = useState(60);
+  const [height, setHeight] = useState(of && known.get(of) || 60);
   const ready = useRef(false);
   const shown = useRef<Given | null>(null);
   // Before the browser paints, so that nothing the frame says is missed. Its origin is none: no name for the target.
@@ -176,11 +183,14 @@ export function Frame({ kind, given }: { kind: "output" | "prose" | "plotly" | "
       if (event.source === null || event.source !== frame.current?.contentWindow) return;
       if (event.data?.ready === true) { ready.current = true; shown.current = null; show(); }
       const wanted = Number(event.data?.height);
-      if (wanted >= 0) setHeight(Math.min(Math.ceil(wanted), MOST_FRAME_HEIGHT));
+      if (!(wanted >= 0)) return;
+      const its = Math.min(Math.ceil(wanted), MOST_FRAME_HEIGHT);
+      if (of) known.set(of, its);
+      setHeight(its);
     };
     addEventListener("message", hear);
     if (ready.current) show();
     return () => removeEventListener("message", hear);
-  }, [given]);
-  return <iframe ref={frame} class={`frame ${kind}`} title={TITLES[kind]} sandbox="allow-scripts" src={`/console/${kind}.html`} style={{ height: `${height}px` }} />;
+  }, [given, of]);
+  return <iframe ref={frame} class={`frame ${kind}`} title={TITLES[kind]} sandbox="allow-scripts" src={addressOf(kind)} style={{ height: `${height}px` }} />;
 }

@@ -4,6 +4,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "./answers";
 import { readPart } from "./api";
+import { addressOf } from "./outputs";
 import { Paging } from "./paging";
 
 const ROWS = 200;
@@ -64,7 +65,7 @@ export function Parquet({ address, change }: { address: string; change: string }
     <>
       <Problem text={problem} again={again} />
       {/* A new document for each page of rows: what one file or one page has done to it is gone with it. */}
-      {!problem && <iframe key={`${address} ${change} ${first} ${round}`} ref={frame} hidden title="Reader of Parquet" sandbox="allow-scripts" src="/console/parquet.html" />}
+      {!problem && <iframe key={`${address} ${change} ${first} ${round}`} ref={frame} hidden title="Reader of Parquet" sandbox="allow-scripts" src={addressOf("parquet")} />}
       {!found && !problem && <p class="hint" role="status">Loading</p>}
       {found && <Table found={found} onPage={(step) => setFirst(Math.max(0, first + step * ROWS))} />}
     </>

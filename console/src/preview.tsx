@@ -4,7 +4,7 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Copied, later, Problem, useAct, useAnswer } from "./answers";
 import { ask, read, type Output } from "./api";
-import { Frame, join, Outputs, Terminal } from "./outputs";
+import { addressOf, Frame, join, Outputs, Terminal } from "./outputs";
 import { Paging } from "./paging";
 import { size } from "./time";
 import { nameOf, type Entry } from "./tree";
@@ -127,7 +127,7 @@ function Pdf({ content }: { content: Uint8Array<ArrayBuffer> }) {
   return (
     <>
       <p class="hint" role="status">{pages === 0 ? "Loading" : `${pages.toLocaleString()} ${pages === 1 ? "page" : "pages"}`}{pages > MOST_PAGES && `, the first ${MOST_PAGES} show`}</p>
-      <iframe ref={frame} class="frame pdf" title="Pages of the PDF" sandbox="allow-scripts" src="/console/pdf.html" />
+      <iframe ref={frame} class="frame pdf" title="Pages of the PDF" sandbox="allow-scripts" src={addressOf("pdf")} />
     </>
   );
 }

@@ -7,7 +7,7 @@ import { Cells } from "./cells";
 import type { Editor } from "./editor";
 import { useExecutions } from "./executions";
 import { headersOf, LeaseBar, TakeOver } from "./lease";
-import { State } from "./sessions";
+import { Idle, State } from "./sessions";
 import { size, useNow, When } from "./time";
 import { Timeline, type Used } from "./timeline";
 
@@ -25,7 +25,7 @@ type Panel = "" | "variables" | "files";
 
 export function SessionPage({ id, who }: { id: string; who: Who }) {
   const may = who.scope !== "read";
-  const { executions, loaded, problem, changes, want } = useExecutions(id);
+  const { executions, earlier, loaded, problem, changes, want, wantAll } = useExecutions(id);
   const [session, setSession] = useState<Session | null>(null);
   const [failed, setFailed] = useState("");
   const [panel, setPanel] = useState<Panel>("");
@@ -37,7 +37,7 @@ export function SessionPage({ id, who }: { id: string; who: Who }) {
   const now = useNow(5);
   const busy = executions.some((each) => each.status === "running");
   const waiting = executions.filter((each) => each.status === "queued").length;
-  const ended = executions.filter((each) => each.ended_at).length;
+  const ended = earlier + executions.filter((each) => each.ended_at).length;
   const live = session?.status === "READY";
   const hibernated = session?.status === "HIBERNATED";
   const usable = live || hibernated;
@@ -57,6 +57,7 @@ export function SessionPage({ id, who }: { id: string; who: Who }) {
     const timer = session && !usable ? undefined : setInterval(load, (timeline || busy ? WATCHED_SECONDS : USAGE_SECONDS) * 1000);
     return () => { stop.abort(); clearInterval(timer); };
   }, [id, changes, busy, usable, timeline]);
+  useEffect(() => { if (timeline) wantAll(); }, [id, timeline]);
   useEffect(() => { if (session) document.title = `${session.name} · Sandcell`; }, [session?.name]);
 
   const showFile = useCallback((file: ChangedFile) => { setOpened({ ...file }); setPanel("files"); }, []);
@@ -80,9 +81,10 @@ export function SessionPage({ id, who }: { id: string; who: Who }) {
         <h1>{session?.name ?? "Session"}</h1>
         {session && (
           <>
-            <State session={session} now={now} />
+            <State session={session} />
             <span class="hint facts">
               {session.environment}{session.agent && ` · ${session.agent}`} · started <When time={session.created_at} now={now} />
+              {live && <> · <Idle session={session} now={now} /> unless used</>}
               {session.from && <> · a fork of <a href={`#/sessions/${session.from.session}`}>{session.from.session.slice(0, 8)}</a></>}
               {live && session.usage.memory_limit_bytes > 0 && (
                 <> · <Memory used={session.usage.memory_bytes} limit={session.usage.memory_limit_bytes} /></>
@@ -117,7 +119,7 @@ export function SessionPage({ id, who }: { id: string; who: Who }) {
         <p class="empty">Nothing has run here yet.{usable && may && " Write code below and press Shift+Enter."}</p>
       )}
       <div class="halves">
-        <Cells executions={executions} want={want} target={target} onFile={showFile} />
+        <Cells executions={executions} earlier={earlier} want={want} target={target} onFile={showFile} />
         {live && panel === "variables" && <Variables id={id} ended={ended} busy={busy} may={may} />}
         {session && panel === "files" && <Files session={session} ended={ended} may={may && live} opened={opened} />}
       </div>

@@ -25,6 +25,7 @@ export function Sessions({ may, who }: { may: boolean; who: Who }) {
   const [shown, setShown] = useState<Shown>("live");
   const [search, setSearch] = useState("");
   const [environment, setEnvironment] = useState("");
+  const [principal, setPrincipal] = useState("");
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const [stopping, setStopping] = useState(false);
   const [starting, setStarting] = useState(false);
@@ -65,9 +66,10 @@ export function Sessions({ may, who }: { may: boolean; who: Who }) {
   }, [shown, everybody]);
 
   const environments = useMemo(() => [...new Set(sessions?.map((each) => each.environment))].sort(), [sessions]);
+  const principals = useMemo(() => [...new Set(sessions?.map((each) => each.principal ?? ""))].filter(Boolean).sort(), [sessions]);
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);
   const visible = (sessions ?? []).filter((each) =>
-    (!environment || each.environment === environment) && words.every((word) => textOf(each).includes(word)));
+    (!environment || each.environment === environment) && (!everybody || !principal || each.principal === principal) && words.every((word) => textOf(each).includes(word)));
   const stoppable = visible.filter((each) => each.status !== "TERMINATED" && chosen.has(each.id));
 
   async function stopChosen(): Promise<void> {
@@ -112,6 +114,12 @@ export function Sessions({ may, who }: { may: boolean; who: Who }) {
             {environments.map((each) => <option key={each} value={each}>{each}</option>)}
           </select>
         )}
+        {everybody && (principals.length > 1 || principal) && (
+          <select aria-label="Principal" value={principal} onChange={(event) => setPrincipal(event.currentTarget.value)}>
+            <option value="">Every principal</option>
+            {[...new Set([...principals, principal])].filter(Boolean).map((each) => <option key={each} value={each}>{each}</option>)}
+          </select>
+        )}
         <span class="grow" />
         {stoppable.length > 0 && (
           <button type="button" class="danger" disabled={stopping} onClick={stopChosen}>
@@ -128,7 +136,7 @@ export function Sessions({ may, who }: { may: boolean; who: Who }) {
             <thead>
               <tr>
                 {may && <th scope="col"><span class="hidden">Choose</span></th>}
-                <th scope="col">Session</th>{everybody && <th scope="col">Principal</th>}<th scope="col">State</th><th scope="col">Environment</th>
+                <th scope="col">Session</th>{everybody && <th scope="col">Principal</th>}<th scope="col">State</th><th scope="col">Unless used</th><th scope="col">Environment</th>
                 <th scope="col">Agent and labels</th><th scope="col" class="number">Executions</th>
                 <th scope="col" class="number">Memory</th><th scope="col" class="number">Processor time</th><th scope="col">Started</th><th scope="col">Last used</th>
               </tr>
@@ -165,7 +173,8 @@ function Row({ session, own, everybody, now, chosen, choose }:
       )}
       <th scope="row">{own ? <a href={`#/sessions/${session.id}`} title={session.id}>{session.name}</a> : <span title={session.id}>{session.name}</span>}</th>
       {everybody && <td>{session.principal}</td>}
-      <td><State session={session} now={now} /></td>
+      <td><State session={session} /></td>
+      <td><Idle session={session} now={now} /></td>
       <td>{session.environment}</td>
       <td>
         {session.agent && <span class="label">{session.agent}</span>}
@@ -180,7 +189,7 @@ function Row({ session, own, everybody, now, chosen, choose }:
   );
 }
 
-export function State({ session, now }: { session: Session; now: number }) {
+export function State({ session }: { session: Session }) {
   if (session.status === "TERMINATED") {
     const reason = REASONS[session.ended?.reason ?? ""] ?? session.ended?.reason ?? "";
     return <span class="state ended" title={session.ended?.detail}>Ended{reason && `: ${reason}`}</span>;
@@ -188,17 +197,22 @@ export function State({ session, now }: { session: Session; now: number }) {
   if (session.status === "HIBERNATED") {
     return <span class="state" title="Its next use wakes it.">Hibernated until {new Date(session.expires_at).toLocaleDateString()}</span>;
   }
-  const ends = Date.parse(session.idle_expires_at);
-  return (
-    <>
-      <span class="state live">{session.memory === "paged_out" ? "Live, asleep" : "Live"}</span>
-      {ends - now < 5 * 60_000 && <span class="soon"> ends <When time={session.idle_expires_at} now={now} /> unless used</span>}
-    </>
-  );
+  return <span class="state live">{session.memory === "paged_out" ? "Live, asleep" : "Live"}</span>;
+}
+
+const SOON_MILLISECONDS = 5 * 60_000;
+
+/** What becomes of a session that nobody uses, and when. */
+export function Idle({ session, now }: { session: Session; now: number }) {
+  if (session.status === "TERMINATED") return null;
+  const sleeps = session.hibernates_at;
+  const time = sleeps ?? (session.status === "READY" ? session.idle_expires_at : session.expires_at);
+  const soon = Date.parse(time) - now < SOON_MILLISECONDS;
+  return <span class={soon ? "soon" : ""}>{sleeps ? "hibernates" : "ends"} <When time={time} now={now} /></span>;
 }
 
 function Nothing({ filtered, shown, may }: { filtered: boolean; shown: Shown; may: boolean }) {
-  if (filtered) return <p class="empty">No session fits. Use fewer words, or another environment.</p>;
+  if (filtered) return <p class="empty">No session fits. Use fewer words, or another environment or principal.</p>;
   return (
     <div class="empty">
       <p>{shown === "past" ? "No session of yours has ended yet." : shown === "live" ? "No session of yours is live." : "You have no sessions yet."}</p>

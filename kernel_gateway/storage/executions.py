@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Row, bindparam, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
 
 from kernel_gateway.storage.columns import micros, micros_or_none, page, seconds, seconds_or_none, to_json
 from kernel_gateway.storage.tables import executions, notes
@@ -280,6 +280,12 @@ def list_of(
     query = select(*columns).where(executions.c.session_id == session_id, executions.c.kind == "code")
     rows, following = page(connection, query, executions, limit, cursor, newest_first=newest_first)
     return [_read_execution(row, outcome=outcomes) for row in rows], following
+
+
+def count_of(connection: Connection, session_id: str) -> int:
+    """How many there are of what `list_of` lists."""
+    query = select(func.count()).where(executions.c.session_id == session_id, executions.c.kind == "code")
+    return int(connection.execute(query).scalar_one())
 
 
 def list_open(connection: Connection, session_id: str) -> list[ExecutionRow]:

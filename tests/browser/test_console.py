@@ -34,6 +34,7 @@ DRAWN = "[...document.querySelectorAll('iframe')].map(each => [each.className.sp
 EDITOR = "document.querySelector('.editor')?.shadowRoot?.querySelector('.cm-content')"
 FRAME_HEIGHT = "document.querySelector('iframe')?.offsetHeight"
 TOOLTIP = "document.querySelector('.editor')?.shadowRoot?.querySelector('.cm-tooltip-autocomplete')"
+INSPECTED = "document.querySelector('.editor').shadowRoot.querySelector('.inspected')"
 PANEL = "(name => { const found = [...document.querySelectorAll('button')].find(b => b.innerText === name); \
 found?.click(); return !!found })"
 DROP = """
@@ -207,6 +208,16 @@ async def steps_in(service: RunningService, directory: Path) -> None:
             await page.press("Enter", shift=True)
             await page.wait_for(f"({SHOWN}).includes(\"('🌧', 1)\")")
 
+            await page.wait_for(f"!!{EDITOR}")
+            await page.evaluate(f"{EDITOR}.focus()")
+            await page.type("precipitation.bit_length")
+            await page.press("Tab", shift=True)
+            await page.wait_for(f"{INSPECTED}?.innerText.includes('Number of bits necessary')")
+            await page.press("Escape")
+            await page.wait_for(f"!{INSPECTED}")
+            await page.press("Enter", shift=True)
+            await page.wait_for(f"!{EDITOR}.innerText.includes('precipitation')")
+
             await run(page, "import time\nfor n in range(10_000):\n    print('step', n)\n    time.sleep(0.1)")
             await page.wait_for(f"({SHOWN}).includes('step 3')")
             await page.screenshot(directory / "session.png")
@@ -287,3 +298,7 @@ async def looks_at_many(service: RunningService, directory: Path) -> None:
                 )
                 await page.wait_for(f"!!document.querySelector('[aria-label^=\"Cell {number},\"]')")
                 assert 3 < await page.evaluate("document.querySelectorAll('.cell').length") < 120
+                if scroll == "undefined":  # those before the last are asked for when somebody scrolls there
+                    asked = [url for url in page.requests() if "/executions?" in url]
+                    assert len(asked) <= 3
+                    assert not [url for url in asked if "outcomes=false" in url]

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 
 from sandcell.models import constraints
-from sandcell.models.model import Model
+from sandcell.models.model import Model, Page
 from sandcell.models.sync import ExecutionSync, SyncMode
 
 ExecutionStatus = Literal["queued", "running", "ok", "error", "timeout", "interrupted", "died", "rejected"]
@@ -112,6 +112,12 @@ class Execution(Model):
     author: str = ""
     face: str = ""
     provenance: dict[str, Any] | None = None
+
+
+class ExecutionPage(Page[Execution]):
+    """One page of a session's executions; `total` is how many there are in all, null on pages behind a cursor."""
+
+    total: int | None = None
 
 
 class Submission(Model, forbid_unknown_fields=True):

@@ -178,6 +178,7 @@ class Session(Model):
     `memory` is null while there is no sandbox. One that is `paged_out` stands still, with its memory in swap, until its
     next use; one that was started with `keep_awake` never is. `restored` is what its kernel has of one that died or
     was hibernated. `hibernated` says what is kept of one that is HIBERNATED, and until when.
+    `hibernates_at`: when it is hibernated if nobody uses it, null where that is not to come.
     `keep_variables` and `checkpoint_every` are what it was started with, null where its environment decides.
     `from` is where one began that is a fork of another. `lease`: somebody has it to themselves, until then.
     `snapshot_of` is the session that one is a snapshot of: nothing runs in it, and others begin as it is.
@@ -210,6 +211,7 @@ class Session(Model):
     checkpoint_every: int | None = None
     from_: Forked | None = msgspec.field(default=None, name="from")
     hibernated: HibernationReport | None = None
+    hibernates_at: str | None = None
     lease: Lease | None = None
     snapshot_of: str | None = None
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypedDict
 
 from sandcell.errors import StillRunning
 from sandcell.models.commands import Command
-from sandcell.models.executions import Execution, Language, LanguageRuntime, OnBusy
+from sandcell.models.executions import Execution, ExecutionPage, Language, LanguageRuntime, OnBusy
 from sandcell.models.model import Page
 from sandcell.models.sessions import KeepVariables, Session, SessionStatus
 from sandcell.models.sync import SyncMode
@@ -285,7 +285,7 @@ def get_execution(session_id: str, execution_id: str) -> Operation[Execution]:
 
 def list_executions(
     session_id: str, *, limit: int = 100, cursor: str | None = None, outcomes: bool = True, newest_first: bool = False
-) -> Operation[Page[Execution]]:
+) -> Operation[ExecutionPage]:
     """One page of a session's executions, oldest first or newest first.
 
     Without `outcomes` only `status` says what came of each.
@@ -297,7 +297,7 @@ def list_executions(
         newest_first="true" if newest_first else None,
     )
     ask = Ask("GET", f"{SESSIONS}/{quote(session_id)}/executions", query)
-    return decode((yield from exchange(ask)), Page[Execution])
+    return decode((yield from exchange(ask)), ExecutionPage)
 
 
 def interrupt_execution(session_id: str, execution_id: str) -> Operation[Execution]:

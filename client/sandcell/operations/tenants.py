@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from sandcell.models.executions import Execution
+from sandcell.models.executions import ExecutionPage
 from sandcell.models.model import Page
 from sandcell.models.principals import Disabled, OwnedSession, PrincipalInfo
 from sandcell.models.sessions import SessionStatus
@@ -64,10 +64,10 @@ def stop_any_session(session_id: str) -> Operation[OwnedSession]:
     return decode((yield from exchange(ask)), OwnedSession)
 
 
-def list_any_executions(session_id: str, *, limit: int = 100, cursor: str | None = None) -> Operation[Page[Execution]]:
+def list_any_executions(session_id: str, *, limit: int = 100, cursor: str | None = None) -> Operation[ExecutionPage]:
     """One page of a session's executions, of any principal."""
     ask = Ask("GET", f"{SESSIONS}/{quote(session_id)}/executions", omit_none(limit=limit, cursor=cursor))
-    return decode((yield from exchange(ask)), Page[Execution])
+    return decode((yield from exchange(ask)), ExecutionPage)
 
 
 def get_any_notebook(session_id: str) -> Operation[dict[str, Any]]:

@@ -1,4 +1,4 @@
-// Markdown and LaTeX as a notebook shows them: formulas become MathML, which browsers draw without fonts of ours.
+// Markdown and LaTeX as a notebook shows them: formulas become MathML, which browsers draw without fonts that this page would bring.
 
 import { Marked, type TokenizerAndRendererExtension, type Tokens } from "marked";
 import temml from "temml";

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable
 
 import msgspec
+from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from kernel_gateway.errors import (
@@ -43,8 +44,7 @@ from kernels.execution.contexts import RunContext
 from kernels.kernelspec import Kernelspec
 from kernels.languages import BUILT_IN, PYTHON, RUNTIMES, runtime_of
 from kernels.wire.client_request import ClientRequest
-from sandcell.models.executions import Event, Execution, Submission
-from sandcell.models.model import Page
+from sandcell.models.executions import Event, Execution, ExecutionPage, Submission
 from sandcell.models.sync import ExecutionSync, Sync
 
 LONGEST_KEY = 255
@@ -202,12 +202,17 @@ class Executions:
         *,
         outcomes: bool = True,
         newest_first: bool = False,
-    ) -> Page[Execution]:
+    ) -> ExecutionPage:
         """The session's executions, oldest first; without `outcomes` what came of them is left out."""
         await self._registry.row(principal, session_id)
-        rows, following = await self._database.run(
-            lambda c: executions.list_of(c, session_id, limit, cursor, outcomes=outcomes, newest_first=newest_first)
-        )
+
+        def look(connection: Connection) -> tuple[list[ExecutionRow], str | None, int | None]:
+            found = executions.list_of(
+                connection, session_id, limit, cursor, outcomes=outcomes, newest_first=newest_first
+            )
+            return *found, executions.count_of(connection, session_id) if cursor is None else None
+
+        rows, following, total = await self._database.run(look)
         sync, live = await self._sync(principal, session_id), self._registry.find(principal, session_id)
         held = (
             live.running
@@ -219,7 +224,7 @@ class Executions:
         if not outcomes:
             for each in found:
                 (each.provenance or {}).pop("files", None)
-        return Page(found, following)
+        return ExecutionPage(found, following, total)
 
     async def interrupt(self, principal: Principal, session_id: str, execution_id: str) -> Execution:
         """Interrupt one execution: running, it gets KeyboardInterrupt; queued, it ends as `interrupted` unrun.

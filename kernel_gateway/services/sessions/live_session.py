@@ -464,6 +464,11 @@ class LiveSession:
         if self.hibernated and self.snapshot is not None:
             # The end moves when the host's clock is set; the report is as it was written.
             session.hibernated = msgspec.structs.replace(self.snapshot.report, until=session.expires_at)
+        elif self.hibernate_seconds and self.ending is None and not row.record.keep_awake:
+            since = self._clock.now() if self.busy else self.last_activity
+            due = max(since + self.hibernate_seconds, self.hibernates_not_before)
+            if due < min(self.idle_expires, row.expires):
+                session.hibernates_at = rfc3339(due)
         held = self.held
         session.lease = Lease(held.holder, rfc3339(held.expires)) if held is not None else None
         return session

@@ -10,7 +10,7 @@ from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.parameters import AnyObject, OwnedSessionsPage, PageOf
 from kernel_gateway.faces.rest.responses import NOTEBOOK, answer_download
 from kernel_gateway.faces.rest.route import Errors, Route
-from sandcell.models.executions import Execution
+from sandcell.models.executions import ExecutionPage
 from sandcell.models.model import Page
 from sandcell.models.principals import OwnedSession
 
@@ -30,7 +30,7 @@ async def admin_stop_session(call: Call) -> OwnedSession:
     return await call.services.oversight.stop(call.principal, call.ids["session_id"])
 
 
-async def admin_list_executions(call: Call) -> Page[Execution]:
+async def admin_list_executions(call: Call) -> ExecutionPage:
     session_id, query = call.ids["session_id"], call.query
     owner = await call.services.oversight.owner(call.principal, session_id)
     return await call.services.executions.list(owner, session_id, query.limit, query.cursor)
@@ -86,7 +86,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         name="adminListExecutions",
         event="ListAnyExecutions",
         summary="List the executions of anybody's session",
-        result=Page[Execution],
+        result=ExecutionPage,
         query=PageOf,
         errors=ONE,
     ),

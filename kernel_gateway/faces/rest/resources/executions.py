@@ -13,8 +13,7 @@ from kernel_gateway.faces.rest.resources.leases import HOLDS, LEASE_HEADER
 from kernel_gateway.faces.rest.responses import EVENTS, answer_accepted, answer_events
 from kernel_gateway.faces.rest.route import Errors, Route
 from kernel_gateway.faces.rest.sse import read_last_event_id
-from sandcell.models.executions import Event, Execution, Submission
-from sandcell.models.model import Page
+from sandcell.models.executions import Event, Execution, ExecutionPage, Submission
 
 MOST_KEY_CHARACTERS: Final = 200
 
@@ -31,7 +30,7 @@ async def run_execution(call: Call) -> Execution | Response:
     return await executions.wait(call.principal, session_id, execution.id)
 
 
-async def list_executions(call: Call) -> Page[Execution]:
+async def list_executions(call: Call) -> ExecutionPage:
     query = call.query
     session_id = call.ids["session_id"]
     return await call.services.executions.list(
@@ -110,7 +109,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         name="listExecutions",
         event="ListExecutions",
         summary="List executions, oldest first or `newest_first`",
-        result=Page[Execution],
+        result=ExecutionPage,
         query=PageOfExecutions,
         errors=ID,
     ),

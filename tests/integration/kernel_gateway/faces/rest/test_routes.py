@@ -170,6 +170,7 @@ def test_executions_are_listed_with_what_came_of_them_or_without(http: httpx.Cli
     assert newest["items"][0]["id"] == whole["id"]
     before = http.get(path.replace("1000", "1") + f"&newest_first=true&cursor={newest['next_cursor']}").json()
     assert before["items"][0]["id"] == backwards[1]
+    assert (newest["total"], before["total"]) == (len(backwards), None)
 
 
 def test_an_execution_says_who_ran_it_and_what_it_used_and_changed(http: httpx.Client, session_id: str) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from kernel_gateway.errors import Conflict, NoMemory, QuotaReached, SessionBusy, SessionLimit, StoreUnavailable
+from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.replays.verdicts import CARRIED
 from kernel_gateway.services.sessions.hibernating.hibernation import RETRY_SECONDS
 from sandcell.models.commands import CommandRequest
@@ -262,6 +263,7 @@ async def time(house: House, gateway: Gateway, session: Session) -> None:
     left = live.row.expires - gateway.clock.now()
     await gateway.services.hibernation.look()
     assert not live.hibernated
+    assert live.describe().hibernates_at == rfc3339(live.last_activity + 100)
     gateway.clock.advance(101)
     gateway.store.away = True
     await gateway.services.hibernation.look()
