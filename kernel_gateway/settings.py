@@ -566,6 +566,9 @@ class Settings:
     idle_memory_seconds: float = setting(
         60.0, "idle time after which a session's memory is moved to swap, if there is any; 0: never", low=0, high=DAY
     )
+    gvisor_checkpoints: bool = setting(
+        default=False, help="whether idle sandboxes of gVisor are saved to disk and ended, with or without swap"
+    )
     memory_reserve_bytes: int = setting(
         256 * MEGABYTE, "available memory below which no session starts; 0: not looked at", low=0, high=10**13
     )

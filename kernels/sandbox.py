@@ -54,6 +54,8 @@ class RuntimeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     more_runtimes: tuple[str, ...] = ()
     """Runtimes besides `runtime` that an environment may ask for; empty for what is no OCI program."""
     kubernetes: KubernetesSettings = KubernetesSettings()
+    checkpoints: bool = False
+    """Whether `page_out` saves and ends the processes of sandboxes whose runtime can (gVisor)."""
 
 
 class SandboxSpec(msgspec.Struct, frozen=True):
@@ -91,6 +93,8 @@ class SandboxInfo:
     environment_digest: str = ""
     runtime: str = ""
     workspace_copy: bool = False
+    saved_whole: bool = False
+    """Whether `page_out` ends its processes: its guest is asked to close its sockets before, and all connect again."""
 
 
 class SandboxUsage(msgspec.Struct, frozen=True):
@@ -210,6 +214,7 @@ class SandboxRuntime(Protocol):
     async def page_out(self, sandbox_id: str) -> PagedOut:
         """Stop all of the sandbox and move its memory to swap, for `thaw` to let it go on; or do nothing and say why.
 
+        One that is `saved_whole` has no processes meanwhile; if saving it fails it is lost, and `SandboxFailed` raised.
         Called for a session that has been idle. `running` is true of a stopped sandbox, `usage` counts it, and its
         `destroy` takes it as it is. A runtime that cannot do this moves nothing. Raises `SandboxGone`, `SandboxFailed`;
         then, and when it is cancelled, the sandbox runs on.

@@ -68,6 +68,7 @@ def make_runtime_settings(
         service_uid=service_uid,
         more_runtimes=tuple(sorted(named - {settings.runtime})),
         kubernetes=make_kubernetes_settings(settings),
+        checkpoints=settings.gvisor_checkpoints,
     )
 
 

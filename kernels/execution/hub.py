@@ -168,6 +168,16 @@ class Hub:
             raise self.error
         self._send(request.channel, self._signer.sign(request.parts))
 
+    def suspend(self) -> None:
+        """The sandbox is about to be saved and ended: its guest closes the connections, and is to be let do so."""
+        if self._relay is not None:
+            self._relay.suspend()
+
+    def resume(self) -> None:
+        """It goes on: connect again, to the same kernel; raises nothing, a kernel that is gone fails this hub."""
+        if self._relay is not None:
+            self._relay.resume()
+
     def _send(self, channel: str, frames: list[bytes], run: Run | None = None) -> None:
         if self.wake is not None:
             self.wake()

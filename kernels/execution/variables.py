@@ -54,6 +54,20 @@ async def ask(hub: Hub) -> Variables:
     return parse_answer(message.content_json)
 
 
+class _Deleted(msgspec.Struct):
+    status: str
+    path: _Text
+
+
+async def find_deleted_file(hub: Hub) -> str:
+    """The path of a file that the kernel has open and that was deleted, or nothing; raises as `ask` does."""
+    message = await hub.request("control", "sandcell_deleted_request", {}, deadline_seconds=ANSWER_SECONDS)
+    try:
+        return msgspec.json.decode(message.content_json[:MOST_ANSWER_BYTES], type=_Deleted).path
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        raise SandboxFailed("the kernel's answer about its files makes no sense") from None
+
+
 def parse_answer(content: bytes) -> Variables:
     """What a reply says; raises `SandboxFailed` for one that is none. Pure."""
     if len(content) > MOST_ANSWER_BYTES:

@@ -70,6 +70,11 @@ class Options:
         return f"{self.guest_directory}/relay.sock"
 
     @property
+    def awake_mark(self) -> str:
+        """The host makes this file once a sandbox that stood by goes on."""
+        return f"{self.guest_directory}/awake"
+
+    @property
     def user_base(self) -> str:
         """Where the user's packages lie: in the home, which goes with the sandbox, or in the workspace."""
         return f"{self.workspace}/.sandcell/packages" if self.keep_packages else f"{self.home}/.local"

@@ -506,6 +506,10 @@ class GuestClient:
             ]
         return refused
 
+    async def stand_by(self) -> None:
+        """Have the guest close all sockets that lie on the host, a moment from now, for its sandbox to be saved."""
+        await self._json("POST", "/v1/standby", {})
+
     async def aclose(self) -> None:
         """Let go of the guest; the sandbox lives on. Later calls raise `SandboxGone`."""
         await self._transport.aclose()

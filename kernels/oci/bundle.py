@@ -278,7 +278,7 @@ def with_kernel_of_its_own(config: dict[str, Any]) -> dict[str, Any]:
     guest = "/opt/sandcell/guest" in process["args"]
     return {
         **config,
-        "mounts": [_without_count(mount) for mount in config["mounts"]],
+        "mounts": [*(_without_count(mount) for mount in config["mounts"]), *([_own_sockets()] if guest else ())],
         "process": {
             **process,
             "args": [*process["args"], *(("--netlink-sockets", "0") if guest else ())],
@@ -290,6 +290,11 @@ def with_kernel_of_its_own(config: dict[str, Any]) -> dict[str, Any]:
             "resources": {**linux["resources"], "pids": tasks},
         },
     }
+
+
+def _own_sockets() -> dict[str, Any]:
+    """The kernel's sockets within gVisor: it cannot save a sandbox whose processes listen on the host."""
+    return _mount("/run/sandcell/kernel", "tmpfs", "tmpfs", "nosuid", "nodev", "noexec", "mode=700", "size=1m")
 
 
 def _without_count(mount: dict[str, Any]) -> dict[str, Any]:

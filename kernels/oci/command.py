@@ -26,6 +26,10 @@ from kernels.oci.namespaces import apart
 
 _ERROR_BYTES: Final = 2000
 _QUESTION_SECONDS: Final = 10
+_CHECKPOINT_SECONDS: Final = 150.0
+"""For all memory of a container to be written, or read: one that is cut off costs it."""
+_SOURCES: Final = "sources.json"
+"""In a bundle: the host paths that the runtime has to find behind `apart.PLACE`."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +150,8 @@ class OciCommand:
         config, sources = self._adapt(config)
         directory.mkdir()
         (directory / "config.json").write_text(json.dumps(config))
+        if self.own_kernel:  # which can be restored, in this bundle
+            (directory / _SOURCES).write_text(json.dumps(sources))
         run = (*self._program.run, "--pid-file", str(directory / "pid"), "--bundle", str(directory), sandbox_id)
         with log.open("ab") as output:
             self._call(*run, image=image, sources=sources, output=output)
@@ -168,6 +174,24 @@ class OciCommand:
         with log.open("ab") as output:
             run = ("run", "--bundle", str(directory), sandbox_id)
             self._call(*run, sources=sources, output=output, limits=limits)
+
+    def may_restore(self, directory: Path) -> bool:
+        """Whether what `run` has made in this directory can be saved, and restored."""
+        return self.own_kernel and (directory / _SOURCES).exists()
+
+    def checkpoint(self, sandbox_id: str, image: Path, log: Path) -> None:
+        """Write all of a container to files in `image` and end it, gVisor's alone. Raises `SandboxFailed`."""
+        with log.open("ab") as output:
+            checkpoint = ("checkpoint", "--image-path", str(image), sandbox_id)
+            self._call(*checkpoint, output=output, seconds=_CHECKPOINT_SECONDS)
+
+    def restore(self, sandbox_id: str, directory: Path, image: Path, log: Path) -> None:
+        """Start a container as `run` has made it in `directory`, with what `checkpoint` has written. As `run`."""
+        sources = json.loads((directory / _SOURCES).read_text())
+        where = ("--pid-file", str(directory / "pid"), "--bundle", str(directory))
+        with log.open("ab") as output:
+            restore = ("restore", "--detach", "--image-path", str(image), *where, sandbox_id)
+            self._call(*restore, sources=sources, output=output, seconds=_CHECKPOINT_SECONDS)
 
     def delete(self, sandbox_id: str) -> None:
         """Kill and forget the container; absent is fine."""
@@ -206,12 +230,14 @@ class OciCommand:
         image: str = "",
         sources: Sequence[str] = (),
         limits: Mapping[str, int] | None = None,
+        seconds: float | None = None,
     ) -> None:
+        seconds = self._deadline_seconds if seconds is None else seconds
         self.require()
         command = [*_limit(limits or {}), self.program, "--root", str(self._state_directory), *self.options, *arguments]
         try:
             status = apart.call(
-                lambda: _run(command, output, self._deadline_seconds),
+                lambda: _run(command, output, seconds),
                 unmounted=self._unified,
                 image=image,
                 reachable=sources,
@@ -219,7 +245,7 @@ class OciCommand:
         except OSError as error:  # no process or descriptor is left on the host, or a mount is refused
             raise SandboxFailed(f"{self.program} {arguments[0]} failed before it was started: {error}") from None
         except subprocess.TimeoutExpired:
-            raise SandboxFailed(f"{self.program} {arguments[0]} did not end in {self._deadline_seconds:g} s") from None
+            raise SandboxFailed(f"{self.program} {arguments[0]} did not end in {seconds:g} s") from None
         if status != 0:
             raise SandboxFailed(f"{self.program} {arguments[0]} failed: {_read_tail(output).strip() or status}")
 

@@ -72,6 +72,21 @@ class SandboxPlaces(msgspec.Struct, frozen=True):
         return self.home / "container.log"
 
     @property
+    def saved(self) -> Path:
+        """Holds the checkpoint of a sandbox whose processes were saved and ended; complete once it is there."""
+        return self.home / "saved"
+
+    @property
+    def unsaved(self) -> Path:
+        """The same while it is written."""
+        return self.home / "saved.part"
+
+    @property
+    def before(self) -> Path:
+        """What was counted until the last checkpoint."""
+        return self.home / "before.json"
+
+    @property
     def journal(self) -> Path:
         return self.home / _JOURNAL
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import compileall
 import contextlib
+import dataclasses
 import functools
 import hashlib
 import importlib.util
@@ -30,6 +31,7 @@ from kernels.errors import KernelsError, RuntimeUnusable, SandboxFailed, Sandbox
 from kernels.guest.processors import whole
 from kernels.oci import bundle, egress_sockets, safe_open, sockets, storage
 from kernels.oci.cgroups import Cgroups
+from kernels.oci.checkpoints import Checkpoints, mark_awake
 from kernels.oci.command import OciCommand
 from kernels.oci.host import findings as host
 from kernels.oci.host import shares as host_shares
@@ -132,6 +134,7 @@ class OciRuntime:
             self.places.uid_claims, base=settings.uid_base, count=settings.uid_ranges, first_id=read_uid_base
         )
         self._idle_memory = IdleMemory(self.cgroups)
+        self._checkpoints = Checkpoints(self.cgroups, reserve_bytes=settings.disk_reserve_bytes)
         self._wanted: dict[str, threading.Event] = {}
         """Of sandboxes whose memory is being moved: set when one is to go on."""
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="sandbox")
@@ -182,7 +185,7 @@ class OciRuntime:
         self._places(sandbox_id)
         wanted = self._wanted.setdefault(sandbox_id, threading.Event())
         try:
-            return await self._in_thread(lambda: self._page_out(sandbox_id, wanted))
+            return await self._in_thread(lambda: self._page_out(self._places(sandbox_id), wanted))
         except asyncio.CancelledError:  # the thread goes on to its end, which comes soon then, with the sandbox thawed
             wanted.set()
             raise
@@ -193,7 +196,7 @@ class OciRuntime:
     async def thaw(self, sandbox_id: str) -> None:
         self._places(sandbox_id)
         self._want(sandbox_id)
-        await self._in_thread(lambda: self._thaw(sandbox_id))
+        await self._in_thread(lambda: self._thaw(self._places(sandbox_id)))
 
     async def dial(self, sandbox_id: str, name: str, *, patience_seconds: float = 0) -> socket.socket:
         # Not in a thread: a step on a tmpfs does not block, and threads are for what does.
@@ -284,7 +287,10 @@ class OciRuntime:
         self._hold_sockets(spec, places, command)
         self._favour(places)
         self._show(places, user)
-        return places.info()
+        return self._info(places)
+
+    def _info(self, places: SandboxPlaces) -> SandboxInfo:
+        return dataclasses.replace(places.info(), saved_whole=self._is_saved_whole(places))
 
     def _hold_sockets(self, spec: SandboxSpec, places: SandboxPlaces, command: OciCommand) -> None:
         """Bound what sockets hold beside the sandbox's memory. No user code runs before the sandbox is handed out."""
@@ -393,12 +399,14 @@ class OciRuntime:
 
     def _list(self) -> tuple[SandboxInfo, ...]:
         found = (self.places.of(sandbox_id) for sandbox_id in self.places.list_ids())
-        return tuple(places.info() for places in found)
+        return tuple(self._info(places) for places in found)
 
     def _running(self, places: SandboxPlaces) -> bool:
         process = places.first_process()
         if process is None:
             return False
+        if places.saved.exists():  # it goes on when it is used
+            return True
         try:
             # The pid may be another program's by now; the group it is in says whose it is.
             state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
@@ -407,7 +415,7 @@ class OciRuntime:
             return False
 
     def _usage(self, places: SandboxPlaces) -> SandboxUsage:
-        counters = self.cgroups.counters(places.sandbox_id)
+        counters, limit = self._checkpoints.counters(places)
         try:
             used, size = storage.measure_used_bytes(places.storage)
         except OSError as error:
@@ -416,8 +424,7 @@ class OciRuntime:
             memory_bytes=counters.memory_bytes,
             memory_held_bytes=counters.memory_held_bytes,
             memory_peak_bytes=counters.memory_peak_bytes,
-            # Not from the bundle, most of which is the seccomp profile: each execution may ask.
-            memory_limit_bytes=self.cgroups.memory_limit(places.sandbox_id),
+            memory_limit_bytes=limit,
             cpu_seconds=counters.cpu_seconds,
             pids=counters.pids,
             oom_kills=counters.oom_kills,
@@ -430,13 +437,32 @@ class OciRuntime:
         if (moving := self._wanted.get(sandbox_id)) is not None:
             moving.set()
 
-    def _page_out(self, sandbox_id: str, wanted: threading.Event) -> PagedOut:
-        with self._take_turn(sandbox_id):
-            return self._idle_memory.page_out(sandbox_id, wanted)
+    def _page_out(self, places: SandboxPlaces, wanted: threading.Event) -> PagedOut:
+        with self._take_turn(places.sandbox_id):
+            if self._is_saved_whole(places):
+                return self._checkpoints.save(places, self._maker(places), wanted)
+            return self._idle_memory.page_out(places.sandbox_id, wanted)
 
-    def _thaw(self, sandbox_id: str) -> None:
-        with self._take_turn(sandbox_id):
-            self._idle_memory.thaw(sandbox_id)
+    def _is_saved_whole(self, places: SandboxPlaces) -> bool:
+        """Not one that an earlier release made, which has its kernel's sockets on the host."""
+        return self.settings.checkpoints and self._maker(places).may_restore(places.bundle)
+
+    def _thaw(self, places: SandboxPlaces) -> None:
+        with self._take_turn(places.sandbox_id):
+            if places.saved.exists():
+                self._restore(places)
+                return
+            self._idle_memory.thaw(places.sandbox_id)
+            if self._is_saved_whole(places) and self._running(places):
+                mark_awake(places)  # its guest may stand by to be saved
+
+    def _restore(self, places: SandboxPlaces) -> None:
+        root = places.read_journal()
+        if root is None:
+            raise SandboxGone(f"sandbox {places.sandbox_id} is gone")
+        command = self._maker(places)
+        if self._checkpoints.restore(places, command, root, root + bundle.USER_ID):
+            self._favour(places)
 
     def _kill(self, sandbox_id: str) -> None:
         with self._take_turn(sandbox_id):

@@ -60,10 +60,11 @@ class MemoryWatch:
         self._timer: asyncio.TimerHandle | None = None
         self._looking: asyncio.Task[None] | None = None
         self._closed = False
+        self._percents: tuple[int, ...] = ()
 
     async def open(self, percents: tuple[int, ...]) -> None:
         """Have the kernel say when memory passes one of these shares of its limit, if it can."""
-        self._lowest = min(percents)
+        self._percents, self._lowest = percents, min(percents)
         if self._event is not None:
             return
         try:
@@ -119,6 +120,12 @@ class MemoryWatch:
         self._stop_events()
         if self._looking is not None:
             await cancel_all([self._looking])
+
+    async def renew(self) -> None:
+        """Watch another control group: the sandbox was restored, and the last one's memory is nobody's any more."""
+        if self._percents and not self._closed:
+            self._stop_events()
+            await self.open(self._percents)
 
     def _stop_events(self) -> None:
         self._stop_listening()

@@ -7,7 +7,7 @@ sends something, which is None while the sandbox runs. Waking cuts a move short 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, Literal
 
 from kernels.cancelling import cancel_all
@@ -23,13 +23,21 @@ IN_USE: Final = PagedOut(0, "the sandbox is in use")
 class Residence:
     """`on_change` is called before the sandbox may stop and after it goes on, as `stopped` says; it returns at once."""
 
-    def __init__(self, runtime: SandboxRuntime, sandbox_id: str, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        runtime: SandboxRuntime,
+        sandbox_id: str,
+        on_change: Callable[[], None],
+        prepare: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """`prepare` is awaited before the runtime is asked to stop the sandbox; what it raises keeps that running."""
         self.memory: Memory = "resident"
         self.stopped = False
         """Whether the sandbox stands still, or may: what is sent to it waits until it is woken."""
         self._runtime = runtime
         self._sandbox_id = sandbox_id
         self._on_change = on_change
+        self._prepare = prepare
         self._moving: asyncio.Task[PagedOut] | None = None
         self._waking: asyncio.Task[None] | None = None
         self._closed = False
@@ -40,7 +48,7 @@ class Residence:
             return IN_USE
         self.stopped = True
         self._on_change()
-        moving = self._moving = asyncio.ensure_future(self._runtime.page_out(self._sandbox_id))
+        moving = self._moving = asyncio.ensure_future(self._move())
         try:
             await asyncio.wait({moving})  # the runtime's verbs have deadlines of their own
             if moving.cancelled():  # the sandbox was let go meanwhile
@@ -55,6 +63,13 @@ class Residence:
             return moved
         await self.awake()
         return IN_USE if wanted else moved
+
+    async def _move(self) -> PagedOut:
+        if self._prepare is not None:
+            await self._prepare()
+            if self._waking is not None:  # wanted meanwhile: this one may be wanted for long
+                return IN_USE
+        return await self._runtime.page_out(self._sandbox_id)
 
     def wake(self) -> None:
         """Have the sandbox go on; returns at once."""

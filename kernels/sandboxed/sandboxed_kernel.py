@@ -21,6 +21,7 @@ from kernels.execution.execution import Event, Outcome
 from kernels.execution.hub import Hub
 from kernels.execution.outputs import UserError
 from kernels.execution.runs import Durable
+from kernels.execution.variables import find_deleted_file
 from kernels.guest_client.client import GuestClient, KernelExit, KernelStarted
 from kernels.kernelspec import Kernelspec
 from kernels.sandbox import PagedOut, SandboxInfo, SandboxRuntime, SandboxUsage
@@ -87,8 +88,7 @@ class SandboxedKernel:
         self._limits = limits
         self._hub: Hub | None = None
         self._opening: tuple[int, Hub] | None = None
-        self._exited = 0
-        self._generation = 0
+        self._exited = self._generation = 0
         self._settled: list[str] = []
         """Executions whose outcome became durable while no kernel was there: the guest hears of it from the next."""
         self._gone: Death | None = None
@@ -99,7 +99,8 @@ class SandboxedKernel:
         self._burying: asyncio.Task[None] | None = None  # the end of the kernel that had the code last
         self._tasks: set[asyncio.Task[None]] = set()
         self._watching: asyncio.Task[None] | None = None
-        self.residence = Residence(runtime, info.sandbox_id, self._follow_residence)
+        prepare = self._stand_by if info.saved_whole else None
+        self.residence = Residence(runtime, info.sandbox_id, self._follow_residence, prepare)
 
     @property
     def generation(self) -> int:
@@ -371,6 +372,8 @@ class SandboxedKernel:
         """
         if self.residence.stopped or await self.is_in_use():
             return IN_USE
+        if self.info.saved_whole and (path := await find_deleted_file(await self._ready())):
+            return PagedOut(0, f"the sandbox could not be saved: a deleted file is open, {path}")
         # Asked again: nothing waits from here until it is marked as stopped.
         if self._is_in_use() or not still_idle():
             return IN_USE
@@ -387,12 +390,24 @@ class SandboxedKernel:
             return True
         return self._closing or self._replacing.locked() or any(each.busy or each.starting for each in self._seconds())
 
+    async def _stand_by(self) -> None:
+        """Before the sandbox is saved whole; raises KernelsError where its guest knows that it cannot be."""
+        guest = GuestClient(self._dial)  # calls of the other wait until the sandbox goes on
+        try:
+            await guest.stand_by()
+        finally:
+            await guest.aclose()
+
     def _follow_residence(self) -> None:
         """A guest that stands still is not followed: its silence is no death."""
         stopped = self.residence.stopped
         self.guest.awake = self.residence.awake if stopped else None
         if self._hub is not None:
             self._hub.wake = self.residence.wake if stopped else None
+            if self.info.saved_whole:
+                self._hub.suspend() if stopped else self._hub.resume()
+        if self.info.saved_whole and not stopped:
+            self._own(self.memory.renew())
         if stopped:
             if self._watching is not None:
                 self._watching.cancel()

@@ -26,6 +26,8 @@ from kernels.wire.dialing import POLL_SECONDS
 
 RESUME_SECONDS: Final = 3.0
 """How long a connection that broke is tried to be made again."""
+RESTORED_SECONDS: Final = 20.0
+"""The same of a guest that was restored: it listens again once it has seen that."""
 MOST_RESUMED: Final = 50
 """How often without a steady time between: a relay that breaks off again and again is none."""
 STEADY_SECONDS: Final = 60.0
@@ -154,7 +156,7 @@ class RelayLink:
         self._broke = 0.0
         self._refused = False
         self._resuming: asyncio.Task[None] | None = None
-        self._closed = False
+        self._closed = self._suspended = False
 
     async def open(self) -> Welcome:
         """Connect; nothing comes before `start`. Raises SandboxFailed; the caller has a deadline."""
@@ -207,6 +209,21 @@ class RelayLink:
         """
         waiting = 0 if self._connection is None else self._connection.unsent_bytes
         return max(waiting, self._unconfirmed_bytes - CONFIRMED_LATE_BYTES)
+
+    def suspend(self) -> None:
+        """Drop the connection until `resume`: the guest is about to close it, and may do so for days."""
+        self._suspended = True
+        if self._resuming is not None:
+            self._resuming.cancel()
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def resume(self) -> None:
+        """Connect again where that was broken off; what was sent meanwhile goes out."""
+        if self._suspended and not self._closed:
+            self._suspended = False
+            self._resuming = asyncio.create_task(self._resume("the guest did not come back", RESTORED_SECONDS))
 
     def close(self) -> None:
         """Drop the connection; nothing is called any more."""
@@ -316,10 +333,10 @@ class RelayLink:
         else:
             self._resuming = asyncio.create_task(self._resume(why))
 
-    async def _resume(self, why: str) -> None:
+    async def _resume(self, why: str, seconds: float = RESUME_SECONDS) -> None:
         """Connect again, ask for what came since, and send again what did not arrive."""
         try:
-            async with asyncio.timeout(RESUME_SECONDS):
+            async with asyncio.timeout(seconds):
                 welcome = await self._connect_again()
         except (KernelsError, TimeoutError, OSError):
             self._handlers.lost(why)

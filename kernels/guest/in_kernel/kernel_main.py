@@ -63,6 +63,7 @@ CONTROL_SECONDS = 60.0
 DELIMITER = b"<IDS|MSG>"
 VARIABLES_REQUEST = b'"sandcell_variables_request"'
 CONTEXT_REQUEST = b'"sandcell_context_request"'
+DELETED_REQUEST = b'"sandcell_deleted_request"'
 IPYTHON = "IPYTHONDIR"
 KEPT_REQUEST = "sandcell_kept_request"
 ROWS_REQUEST = "sandcell_rows_request"
@@ -231,7 +232,7 @@ class Kernel(IPythonKernel):
         """
         header = next((index + 2 for index, frame in enumerate(msg) if frame.bytes == DELIMITER), len(msg))
         asked = next((frame.bytes for frame in msg[header : header + 1]), b"")
-        if not any(each in asked for each in (VARIABLES_REQUEST, CONTEXT_REQUEST, STOP_REQUEST)):
+        if not any(each in asked for each in (VARIABLES_REQUEST, CONTEXT_REQUEST, DELETED_REQUEST, STOP_REQUEST)):
             await super().process_control(msg)
             return
         session = cast("Any", self.session)
@@ -240,6 +241,8 @@ class Kernel(IPythonKernel):
             request = session.deserialize(parts, content=True, copy=False)
             if VARIABLES_REQUEST in asked:
                 reply, content = "sandcell_variables_reply", self._variables()
+            elif DELETED_REQUEST in asked:
+                reply, content = "sandcell_deleted_reply", {"status": "ok", "path": load("deleted_files").find()}
             elif STOP_REQUEST in asked:  # nobody waits for an answer
                 self._stopped = str(request["content"]["id"])
                 asyncio.get_running_loop().call_later(STOP_SECONDS, self._end_value, self._stopped)

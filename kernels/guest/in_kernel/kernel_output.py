@@ -22,8 +22,10 @@ import time
 from contextlib import suppress
 from typing import Any
 
+import zmq
 from ipykernel.iostream import IOPubThread, OutStream
 from ipykernel.zmqshell import ZMQDisplayPublisher
+from zmq.eventloop.zmqstream import ZMQStream
 
 PIECE_CHARACTERS = 65_536
 """A message never carries more text than this, and no stream holds more that has not been handed to its socket."""
@@ -37,6 +39,8 @@ SENDER = "ZMQbg/IO"
 SENT_SECONDS = 1.0
 """How long a flush waits for them at most: on a busy host they wait for their turn, too."""
 LOOK_SECONDS = 0.0001
+CHILD_LINGER_MILLISECONDS = 3000
+"""How long a forked child that ends waits until its last output is taken; as ipykernel has it."""
 
 
 class ThreadParents:
@@ -206,6 +210,24 @@ class Publisher(IOPubThread):
 
     _in_turn = False
     """Whether it does what it was asked to do, one after another."""
+
+    def _setup_pipe_in(self) -> None:
+        """Listen for what forked children print: on a Unix socket, since gVisor cannot save a TCP socket in use."""
+        context, self._pipe_uuid = self.socket.context, os.urandom(16)
+        self._pipe_address = f"ipc://@{os.urandom(16).hex()}"  # of the sandbox's network namespace, in no directory
+        listener = context.socket(zmq.PULL)
+        listener.linger = 0
+        listener.bind(self._pipe_address)
+        self._pipe_in = ZMQStream(listener, self.io_loop)
+        self._pipe_in.on_recv(self._handle_pipe_msg)
+
+    def _setup_pipe_out(self) -> Any:
+        """Connect a child to that; called in it."""
+        context = zmq.Context()
+        sender = context.socket(zmq.PUSH)
+        sender.linger = CHILD_LINGER_MILLISECONDS
+        sender.connect(self._pipe_address)
+        return context, sender
 
     def _handle_event(self, message: Any) -> None:
         self._in_turn = True

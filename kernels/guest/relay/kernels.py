@@ -70,6 +70,12 @@ class Relays:
         self._relays[name] = made
         return made
 
+    def drop_gateways(self) -> None:
+        """End every gateway's connection; what kernels say is kept until one comes again."""
+        for relay in (*self._relays.values(), *self._former.values()):
+            if relay.listener is not None:
+                relay.listener.drop()
+
     def renumber(self, name: str, generation: int) -> None:
         """A kernel in which nothing has run is of another generation from now on: its relay goes on as that one's."""
         relay = self._relays.get(name)

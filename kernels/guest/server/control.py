@@ -59,6 +59,8 @@ class Control:
         self.files = Workspace(options.workspace)
         self.every_file = SandboxTree("/")
         self._relays: Relays | None = None
+        self.stand_by: Callable[[], None] | None = None
+        """Closes what the host comes in by, for the sandbox to be saved; the server sets it."""
         self.watches = 0
         """How many directories callers watch."""
         self._threads = UserThreads(options.user)
@@ -71,6 +73,18 @@ class Control:
         if self._relays is None:
             self._relays = Relays(self._options, self._find_kernel)
         return self._relays.accept()
+
+    def drop_gateways(self) -> None:
+        """End the connections of those who listen to the kernels; they come again for the rest."""
+        if self._relays is not None:
+            self._relays.drop_gateways()
+
+    def require_at_rest(self) -> None:
+        """Raises Refusal while anything runs that a caller has started, or a kernel beside Python's."""
+        if any(each.pid is not None for each in self._seconds()):
+            raise Refusal(409, "busy", "a kernel for another language runs")
+        if self.list_started() or self.watches or self._starting.locked():
+            raise Refusal(409, "busy", "a command or a program runs, or a directory is watched")
 
     def _find_kernel(self, name: str) -> Kernel | None:
         return {"python": self.kernel, "deno": self.deno, **self.declared}.get(name)

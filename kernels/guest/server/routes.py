@@ -43,6 +43,15 @@ class PackagesHandler(Handler):
         self.answer({})
 
 
+class StandbyHandler(Handler):
+    """POST /v1/standby {}: close all sockets of the host's, to be saved; open them again when it goes on."""
+
+    def post(self) -> None:
+        if self.control.stand_by is not None:
+            self.control.stand_by()
+        self.answer({})
+
+
 def make_application(control: Control) -> Application:
     """The route table."""
     shared = {"control": control}
@@ -50,6 +59,7 @@ def make_application(control: Control) -> Application:
         [
             (r"/v1/status", StatusHandler, shared),
             (r"/v1/usage", UsageHandler, shared),
+            (r"/v1/standby", StandbyHandler, shared),
             (r"/v1/events", EventsHandler, shared),
             (r"/v1/kernel/start", StartHandler, shared),
             (r"/v1/kernel/renumber", RenumberHandler, shared),

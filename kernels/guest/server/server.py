@@ -7,13 +7,12 @@ import os
 import signal
 
 from tornado.httpserver import HTTPServer
-from tornado.netutil import bind_unix_socket
 
-from ..network.egress import EgressGateway
 from ..options import Options
 from ..processes.kernel import Kernel
 from ..processes.reaper import Reaper
 from .control import Control
+from .doors import Doors
 from .routes import make_application
 
 MAX_HEADER_BYTES = 32 * 1024
@@ -40,12 +39,8 @@ async def _serve(options: Options, reaper: Reaper, kernel: Kernel, ports: dict[s
     reaper.reap()
     control = Control(options, reaper, kernel)
     limits = {"max_header_size": MAX_HEADER_BYTES, "max_body_size": MAX_BODY_BYTES, "chunk_size": CHUNK_BYTES}
-    server = HTTPServer(make_application(control), **limits)
-    server.add_socket(bind_unix_socket(options.http_socket, mode=0o600))
-    relays = await loop.create_unix_server(
-        control.accept_gateway, sock=bind_unix_socket(options.relay_socket, mode=0o600)
-    )
-    egress_gateway = EgressGateway(options, ports, control.missing_index.answer)
+    doors = Doors(options, control, lambda: HTTPServer(make_application(control), **limits), ports)
+    await doors.open()
     front = lender = None
     if options.tls_port:
         from ..network.front import serve_front  # noqa: PLC0415 - with TLS, which only few sandboxes have
@@ -58,12 +53,8 @@ async def _serve(options: Options, reaper: Reaper, kernel: Kernel, ports: dict[s
     if front is not None and lender is not None:
         front.close()
         lender.close()
-    server.stop()
-    relays.close()
-    await egress_gateway.close()
+    await doors.close()
     await control.close()
-    os.unlink(options.http_socket)
-    os.unlink(options.relay_socket)
 
 
 def _follow_output(loop: asyncio.AbstractEventLoop, kernel: Kernel) -> None:

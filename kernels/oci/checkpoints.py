@@ -1,0 +1,138 @@
+"""Ends the processes of a sandbox of gVisor's and restores them: its own checkpoints, one file for each sandbox.
+
+Blocking. A saved sandbox has its directories and mounts, and no process, no memory and no control group. What it holds
+lies in `SandboxPlaces.saved`, which only root may open, and goes once it is restored, or with the sandbox. The guest
+has closed its sockets before, or it could not be saved. One that fails to be saved, or to be restored, is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import threading
+import time
+from typing import Final
+
+import msgspec
+
+from kernels.errors import KernelsError, SandboxFailed
+from kernels.oci import bundle, storage
+from kernels.oci.cgroups import Cgroups, Counters
+from kernels.oci.command import OciCommand
+from kernels.oci.places import SandboxPlaces
+from kernels.sandbox import PagedOut
+
+log = logging.getLogger(__name__)
+
+CLOSE_SECONDS: Final = 5.0
+"""For the guest to close its sockets once it has said that it will."""
+POLL_SECONDS: Final = 0.01
+SOCKETS: Final = ("http.sock", "relay.sock")
+AWAKE: Final = "awake"
+"""What the guest waits for before it listens again, as `Options.awake_mark` in it."""
+
+
+class _Before(msgspec.Struct, frozen=True):
+    """What a sandbox had counted when it was saved: its next control group begins at nothing."""
+
+    counters: Counters
+    memory_limit_bytes: int
+
+
+class Checkpoints:
+    """The caller sees to it that one call at a time is about a sandbox. `reserve_bytes` of the disk stay free."""
+
+    def __init__(self, cgroups: Cgroups, *, reserve_bytes: int) -> None:
+        self._cgroups = cgroups
+        self._reserve_bytes = reserve_bytes
+
+    def save(self, places: SandboxPlaces, command: OciCommand, wanted: threading.Event) -> PagedOut:
+        """Save the sandbox and end it, or say why not. Raises `SandboxGone`, and `SandboxFailed`: then it is lost."""
+        held = self._cgroups.held_bytes(places.sandbox_id)
+        free = shutil.disk_usage(places.home).free
+        if free < held + self._reserve_bytes:
+            return PagedOut(0, f"the disk has {free:,} bytes free, and the sandbox may take {held:,} of them")
+        if not _is_closed(places, wanted):
+            return PagedOut(0, "its guest did not close its sockets")
+        before = self._count(places)
+        try:
+            shutil.rmtree(places.unsaved, ignore_errors=True)  # of a launcher that was killed
+            places.unsaved.mkdir(mode=0o700)
+            command.checkpoint(places.sandbox_id, places.unsaved, places.log)
+            places.before.write_bytes(msgspec.json.encode(before))
+            places.unsaved.rename(places.saved)
+        except (OSError, KernelsError) as error:
+            shutil.rmtree(places.unsaved, ignore_errors=True)
+            raise SandboxFailed(f"the sandbox could not be saved, and is lost: {error}") from error
+        command.delete(places.sandbox_id)
+        self._cgroups.remove(places.sandbox_id)
+        return PagedOut(held)
+
+    def restore(self, places: SandboxPlaces, command: OciCommand, root: int, user: int) -> bool:
+        """Have a saved sandbox go on as it was; whether it does. One that cannot is gone, and the log says why."""
+        try:
+            if not places.transport.is_mount():  # the host has been started again
+                places.transport.mkdir(mode=0o700, exist_ok=True)
+                storage.mount_transport(places.transport)
+                storage.make_socket_directories(places.transport, root, user)
+            mark_awake(places)
+            command.delete(places.sandbox_id)
+            command.restore(places.sandbox_id, places.bundle, places.saved, places.log)
+            # Its control group is new: what a session's has besides what its bundle says.
+            self._cgroups.give_full_share(places.sandbox_id)
+            limit = self._cgroups.memory_limit(places.sandbox_id)
+            self._cgroups.limit_sockets(places.sandbox_id, bundle.socket_bytes(limit))
+        except (OSError, KernelsError) as error:
+            log.error("sandbox_not_restored %s: %s", places.sandbox_id, error)
+            return False
+        finally:
+            shutil.rmtree(places.saved, ignore_errors=True)
+        return True
+
+    def counters(self, places: SandboxPlaces) -> tuple[Counters, int]:
+        """What it has counted in all its control groups, and the limit of its memory; raises `SandboxGone`."""
+        found = self._count(places)
+        return found.counters, found.memory_limit_bytes
+
+    def _count(self, places: SandboxPlaces) -> _Before:
+        before = None
+        with contextlib.suppress(FileNotFoundError):
+            before = msgspec.json.decode(places.before.read_bytes(), type=_Before)
+        if before is not None and places.saved.exists():
+            none = msgspec.structs.replace(before.counters, memory_bytes=0, memory_held_bytes=0, pids=0)
+            return _Before(none, before.memory_limit_bytes)
+        # Not from the bundle, most of which is the seccomp profile: each execution may ask.
+        now, limit = self._cgroups.counters(places.sandbox_id), self._cgroups.memory_limit(places.sandbox_id)
+        return _Before(now if before is None else _add(before.counters, now), limit)
+
+
+def mark_awake(places: SandboxPlaces) -> None:
+    """Have a guest that stands by listen again. Its directory is hostile, and may hold no file any more."""
+    guest = os.open(places.transport / "guest", os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(FileExistsError):
+            mark = os.open(AWAKE, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=guest)
+            os.close(mark)
+    finally:
+        os.close(guest)
+
+
+def _is_closed(places: SandboxPlaces, wanted: threading.Event) -> bool:
+    """Whether the guest listens nowhere any more, for which it gets a moment."""
+    give_up = time.monotonic() + CLOSE_SECONDS
+    while any(os.path.lexists(places.transport / "guest" / name) for name in SOCKETS):
+        if wanted.is_set() or time.monotonic() > give_up:
+            return False
+        time.sleep(POLL_SECONDS)
+    return not wanted.is_set()
+
+
+def _add(before: Counters, now: Counters) -> Counters:
+    return msgspec.structs.replace(
+        now,
+        memory_peak_bytes=max(before.memory_peak_bytes, now.memory_peak_bytes),
+        oom_kills=before.oom_kills + now.oom_kills,
+        cpu_seconds=before.cpu_seconds + now.cpu_seconds,
+    )
