@@ -139,7 +139,7 @@ function Figure({ kind, figure, plain, of }: Found & { plain?: string; of: objec
 
 /** A widget is a conversation with the kernel, which scripts of its author hold. Here is what it says of itself as text. */
 function Widget({ plain }: { plain?: string }) {
-  return <>{plain !== undefined && <Terminal text={plain} />}<p class="hint">A widget, as text. It moves in JupyterLab, which <b>Attach</b> opens.</p></>;
+  return <>{plain !== undefined && <Terminal text={plain} />}<p class="hint">A widget, as text and as it was at first. It moves in JupyterLab, which <b>Attach</b> opens.</p></>;
 }
 
 /** What its scripts would show is not there; where there is nothing besides, what it says of itself as text is. */

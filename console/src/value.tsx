@@ -16,7 +16,9 @@ const WAYS: Record<Way, string> = { rows: "Rows", picture: "Picture", text: "Tex
 /** How a variable can be shown, first how it is at first. */
 function waysOf({ type, shape }: Variable): Way[] {
   const [height = 0, width = 0, channels = 0] = shape ?? [];
-  const ways: Way[] = shape?.length === 1 || shape?.length === 2 ? ["rows"] : [];
+  // Of frames of Polars the shape is known only to who asks them.
+  const table = shape ? shape.length === 1 || shape.length === 2 : type === "DataFrame" || type === "Series";
+  const ways: Way[] = table ? ["rows"] : [];
   const flat = shape?.length === 2 || (shape?.length === 3 && (channels === 3 || channels === 4));
   if (type === "ndarray" && flat && height > 1 && width > 1) ways.push("picture");
   return [...ways, "text"];

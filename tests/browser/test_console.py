@@ -192,7 +192,7 @@ async def steps_in(service: RunningService, directory: Path) -> None:
             assert [kind for kind, _ in drawn] == ["output", "plotly", "vega", "vega", "prose", "prose"]
             assert drawn[1][1] == 234
             assert all(height > 123 for _, height in drawn[2:4])
-            await page.wait_for(f"({SHOWN}).includes('A widget, as text.')")
+            await page.wait_for(f"({SHOWN}).includes('A widget, as text and as it was at first.')")
 
             session.run(PLOT)
             await page.wait_for("document.querySelector('.picture')?.naturalWidth > 300")

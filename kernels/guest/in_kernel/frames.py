@@ -26,6 +26,8 @@ def show(names: dict[str, Any], asked: dict[str, Any], load: Callable[[str], Any
     value = names[name]
     if hasattr(value, "iloc"):
         columns, index, rows = _of_pandas(value, first, count)
+    elif hasattr(value, "iter_rows"):
+        columns, index, rows = _of_polars(value, first, count)
     elif hasattr(value, "shape") and len(value.shape) in (1, 2):
         columns, index, rows = _of_array(value, first, count)
     else:
@@ -59,6 +61,13 @@ def _of_pandas(value: Any, first: int, count: int) -> tuple[list[Any], list[Any]
     cells = [list(part.iloc[:, at]) for at in range(len(labels))]
     columns = [(label, kinds[at]) for at, label in enumerate(labels)]
     return columns, list(part.index), [[column[at] for column in cells] for at in range(len(part))]
+
+
+def _of_polars(value: Any, first: int, count: int) -> tuple[list[Any], list[Any], list[Any]]:
+    """Columns with types, numbers of rows in the place of labels, rows."""
+    part = value[first : first + count, :MOST_COLUMNS]
+    columns = list(zip(part.columns, part.dtypes, strict=True))
+    return columns, list(range(first, first + len(part))), [list(row) for row in part.iter_rows()]
 
 
 def _of_array(value: Any, first: int, count: int) -> tuple[list[Any], list[Any], list[Any]]:

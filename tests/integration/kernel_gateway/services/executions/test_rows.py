@@ -24,6 +24,14 @@ class Odd:
     shape = (1,)
     def __getitem__(self, wanted): raise SystemExit
 odd = Odd()
+class Columnar:
+    "What a frame of Polars, which the image lacks, says of itself."
+    columns, dtypes, shape = ["city", "mm"], ["String", "Float64"], (3, 2)
+    def __init__(self, rows): self.own = rows
+    def __len__(self): return len(self.own)
+    def __getitem__(self, wanted): return Columnar([row for row in self.own[wanted[0]]])
+    def iter_rows(self): return iter(self.own)
+columnar = Columnar([("Oslo", 1.5), ("Bergen", 22.25), (None, 3.0)])
 from datetime import timedelta, timezone
 zone = timezone(timedelta(hours=1))
 class Loud:
@@ -72,6 +80,13 @@ def test_rows_of_frames_series_and_arrays(prepared: Session) -> None:
     series = prepared.rows("long", 4_990, 1_000, timeout=PATIENT)
     assert (len(series.rows), series.total, series.columns[0].name) == (10, 5_000, "n")
     assert prepared.rows("empty", timeout=PATIENT).rows == prepared.rows("frame", 99, timeout=PATIENT).rows == []
+
+
+def test_rows_of_a_frame_without_an_index(prepared: Session) -> None:
+    found = prepared.rows("columnar", first=1, count=5, timeout=PATIENT)
+    assert [(each.name, each.type) for each in found.columns] == [("city", "String"), ("mm", "Float64")]
+    assert found.rows == [["1", "Bergen", "22.25"], ["2", "None", "3.0"]]
+    assert (found.total, found.wide) == (3, 2)
 
 
 def test_an_answer_is_bounded(prepared: Session) -> None:
