@@ -6,8 +6,10 @@ runs on the image of sessions, with the code, its packages and the built environ
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import random
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -19,12 +21,18 @@ import pytest
 from kernels.kubernetes import images
 from kernels.oci import environments
 from sandcell import Client
+from sandcell.errors import SandcellError
+from sandcell.result import Result
+from tests.doubles.s3_servers import ACCESS_KEY, BIN, BUCKET, LOG, make_bucket
+from tests.doubles.server_process import answers, free_port, server_process
 from tests.helm import Helm
 from tests.kubernetes_cluster import NAMESPACE, REGISTRY, REPOSITORY, Cluster, running_cluster
+from tests.postgresql_server import find_programs, postgresql_server
 from tests.reachable_python import list_packages, make_reachable_python
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]
 GUARD_SECONDS = 180
+CONTROL_PLANE = "10.55.0.1"
 TOKEN = "the-token-of-the-operator-of-this-cluster"
 USER = 10001
 RELEASE = "sandcell"
@@ -53,7 +61,9 @@ def place() -> Iterator[Path]:
         yield Path(name)
 
 
-def render(environments_dir: Path, place: Path) -> list[dict[str, Any]]:
+def render(
+    environments_dir: Path, place: Path, more: dict[str, Any] | None = None, *also_shown: str
+) -> list[dict[str, Any]]:
     """What Helm makes of the chart for a cluster of this version, with the content of its image from this machine."""
     repository, _, tag = images.reference(environments.find_installed(environments_dir)["python"], REGISTRY).rpartition(
         ":"
@@ -64,29 +74,32 @@ def render(environments_dir: Path, place: Path) -> list[dict[str, Any]]:
         "sandboxes": {"registry": REGISTRY},
         "settings": {"environments_dir": str(environments_dir), "requests_per_second": 10_000},
         "resources": {"requests": {"cpu": "50m", "memory": "256Mi"}},
+        **(more or {}),
     }
-    (place / "home").mkdir()
+    (place / "home").mkdir(exist_ok=True)
     objects = Helm(environments_dir.parent, place / "home").render(values, "--kube-version", "1.20.2")
-    (deployment,) = [each for each in objects if each["kind"] == "Deployment"]
+    (deployment,) = [each for each in objects if each["kind"] in {"Deployment", "StatefulSet"}]
     pod = deployment["spec"]["template"]["spec"]
     (container,) = pod["containers"]
-    container["command"] = [str(make_reachable_python(place / "python")), "-m", "kernel_gateway", "serve"]
-    shown = [str(place / "python"), str(environments_dir), *list_packages()]
+    if not (place / "python").exists():
+        make_reachable_python(place / "python")
+    container["command"] = [str(place / "python/bin/python"), "-m", "kernel_gateway", "serve"]
+    shown = [str(place / "python"), str(environments_dir), *list_packages(), *also_shown]
     for number, each in enumerate(each for each in shown if not each.startswith(f"{REPOSITORY}/")):
         container["volumeMounts"].append({"name": f"shown-{number}", "mountPath": each, "readOnly": True})
         pod["volumes"].append({"name": f"shown-{number}", "hostPath": {"path": each, "type": "Directory"}})
     return objects
 
 
-def give_volume(cluster: Cluster, place: Path) -> None:
+def give_volume(cluster: Cluster, place: Path, name: str) -> None:
     """What a cluster with a provisioner does by itself."""
-    data = place / "data"
+    data = place / name
     data.mkdir()
     os.chown(data, USER, USER)
     volume = {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
-        "metadata": {"name": "data"},
+        "metadata": {"name": name},
         "spec": {
             "capacity": {"storage": "20Gi"},
             "accessModes": ["ReadWriteOnce"],
@@ -104,14 +117,19 @@ def apply(cluster: Cluster, place: Path, objects: list[dict[str, Any]], *more: s
 
 def find_gateway(cluster: Cluster) -> dict[str, Any] | None:
     """The one pod of the service, once it is ready and no other one is there."""
-    pods = [each for each in cluster.objects("pods") if each["metadata"]["labels"].get(PART) == RELEASE]
-    ready = [{"type": "Ready", "status": "True"}.items() <= each.items() for pod in pods for each in _conditions(pod)]
-    return pods[0] if len(pods) == 1 and any(ready) and not pods[0]["metadata"].get("deletionTimestamp") else None
+    pods = find_pods(cluster)
+    return pods[0] if len(pods) == 1 and is_ready(pods[0]) else None
 
 
-def _conditions(pod: dict[str, Any]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = pod.get("status", {}).get("conditions", [])
-    return found
+def find_pods(cluster: Cluster) -> list[dict[str, Any]]:
+    """Those of gateways."""
+    return [each for each in cluster.objects("pods") if each["metadata"]["labels"].get(PART) == RELEASE]
+
+
+def is_ready(pod: dict[str, Any]) -> bool:
+    conditions = pod.get("status", {}).get("conditions", [])
+    ready = any({"type": "Ready", "status": "True"}.items() <= each.items() for each in conditions)
+    return ready and not pod["metadata"].get("deletionTimestamp")
 
 
 def call(pod: dict[str, Any]) -> Client:
@@ -123,7 +141,7 @@ def test_a_gateway_of_the_chart_serves_and_its_successor_goes_on(
 ) -> None:
     objects = render(environments_dir, place)
     apply(cluster, place, objects, "--dry-run=server")
-    give_volume(cluster, place)
+    give_volume(cluster, place, "data")
     cluster.kubectl(
         "-n", NAMESPACE, "create", "secret", "generic", "operator", f"--from-literal=SANDCELL_TOKEN={TOKEN}"
     )
@@ -144,3 +162,91 @@ def test_a_gateway_of_the_chart_serves_and_its_successor_goes_on(
         client.stop_session(session.id)
         assert client.workspace_read(session.workspace_id, "f") == b"kept"
     wait(lambda: [each["metadata"]["name"] for each in cluster.objects("pods")] == [successor["metadata"]["name"]])
+    cluster.kubectl("delete", "-f", str(place / "objects.json"), "--wait=true")
+    wait(lambda: not find_pods(cluster))
+
+
+@contextlib.contextmanager
+def s3_of_all_addresses(place: Path) -> Iterator[int]:
+    """The port of a store that pods reach, too, at the address of the control plane."""
+    port, directory = free_port(), place / "s3"
+    directory.mkdir()
+    command = [str(BIN / "moto_server"), "-H", "0.0.0.0", "-p", str(port)]
+    with server_process(command, directory, LOG) as process:
+        assert answers(process, port, GUARD_SECONDS)
+        make_bucket(f"http://127.0.0.1:{port}")
+        yield port
+
+
+def ask(cluster: Cluster, session_id: str, code: str) -> Result:
+    """The first answer of any gateway that is ready; while some are being replaced callers try again."""
+    give_up = time.monotonic() + GUARD_SECONDS
+    while True:
+        try:
+            pod = random.choice([each for each in find_pods(cluster) if is_ready(each)])
+            with call(pod) as client:
+                return client.run(session_id, code)
+        except (SandcellError, IndexError):
+            assert time.monotonic() < give_up
+            time.sleep(0.5)
+
+
+def test_several_gateways_of_the_chart_are_replaced_one_by_one_with_sessions_alive(
+    cluster: Cluster, place: Path, environments_dir: Path
+) -> None:
+    programs = find_programs()
+    assert programs is not None, "PostgreSQL is not installed: scripts/install dev does it"
+    with postgresql_server(programs) as server, s3_of_all_addresses(place) as port:
+        database = server.create_database(migrated=False)
+        values = {
+            "secret": "several",
+            "store": f"s3://{BUCKET}/chart?endpoint_url=http://{CONTROL_PLANE}:{port}&region=us-east-1",
+            "gateways": {"several": True, "replicas": 2},
+            "podDisruptionBudget": True,
+        }
+        objects = render(environments_dir, place, values, database.rpartition("host=")[2])
+        secret = {"SANDCELL_TOKEN": TOKEN, "SANDCELL_DATABASE": database, "SANDCELL_SECRETS_KEY": "5" * 64}
+        secret |= {"AWS_ACCESS_KEY_ID": ACCESS_KEY[0], "AWS_SECRET_ACCESS_KEY": ACCESS_KEY[1]}
+        literals = [f"--from-literal={name}={value}" for name, value in secret.items()]
+        cluster.kubectl("-n", NAMESPACE, "create", "secret", "generic", "several", *literals)
+        for each in ("one", "other"):
+            give_volume(cluster, place, each)
+        scaled = {**values, "gateways": {"several": True, "autoscaling": {"enabled": True}}}
+        apply(cluster, place, render(environments_dir, place, scaled), "--dry-run=server")
+        apply(cluster, place, objects)
+        try:
+            roll_over(cluster)
+        finally:
+            cluster.kubectl("delete", "-f", str(place / "objects.json"), "--wait=true")
+            wait(lambda: not find_pods(cluster))
+
+
+def roll_over(cluster: Cluster) -> None:
+    """Both gateways are replaced while a session of each is used: each goes on in the kernel that it had."""
+
+    def ready() -> set[str]:
+        return {each["metadata"]["uid"] for each in find_pods(cluster) if is_ready(each)}
+
+    wait(lambda: len(ready()) == 2)
+    before, sessions, answered = ready(), [], 0
+    for pod in find_pods(cluster):
+        with call(pod) as client:
+            sessions.append(client.start_session())
+            assert client.run(sessions[-1].id, "x = 6 * 7\nprint(x)").stdout == "42\n"
+    cluster.kubectl("-n", NAMESPACE, "rollout", "restart", f"statefulset/{RELEASE}")
+    give_up = time.monotonic() + 2 * GUARD_SECONDS
+    while len(ready() - before) < 2:
+        assert time.monotonic() < give_up
+        for each in sessions:
+            assert ask(cluster, each.id, "print(x)").stdout == "42\n"
+            answered += 1
+    assert answered > 0
+    for pod in find_pods(cluster):
+        with call(pod) as client:
+            for each in sessions:
+                assert client.run(each.id, "print(x)").stdout == "42\n"
+                assert client.get_session(each.id).generation == 1
+    with call(find_pods(cluster)[0]) as client:
+        for each in sessions:
+            client.stop_session(each.id)
+    wait(lambda: len(cluster.objects("pods")) == 2)

@@ -1,0 +1,113 @@
+"""The procedure of docs/how-to/backups.md: a running service is backed up, all is lost, another has it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sandcell import Client
+from tests.doubles.s3_servers import ACCESS_KEY, BIN, BUCKET, s3_server
+from tests.postgresql_server import PostgresqlServer, find_programs, postgresql_server
+from tests.running_service import RunningService
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
+KEYS = {"AWS_ACCESS_KEY_ID": ACCESS_KEY[0], "AWS_SECRET_ACCESS_KEY": ACCESS_KEY[1]}
+PROGRAMS = find_programs()
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="sc", dir="/tmp") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@contextlib.contextmanager
+def servers(place: Path, programs: Path) -> Iterator[tuple[PostgresqlServer, str]]:
+    """A database server and a store, of which nothing stays."""
+    (place / "s3").mkdir(parents=True)
+    with postgresql_server(programs) as server, s3_server("moto", place / "s3") as endpoint:
+        yield server, endpoint
+
+
+def serve(place: Path, environments_dir: Path, database: str, endpoint: str) -> RunningService:
+    place.mkdir(parents=True, exist_ok=True)
+    settings = {
+        "environments_dir": environments_dir,
+        "database": database,
+        "store": f"s3://{BUCKET}/sandcell?endpoint_url={endpoint}&region=us-east-1",
+    }
+    return RunningService(place, settings, KEYS)
+
+
+def run(*command: str | Path, **variables: str) -> None:
+    done = subprocess.run(
+        command, env={**os.environ, **variables}, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def copy(source: str, target: str, endpoint: str) -> None:
+    """What the page has rclone do, with its remote `s3` in variables."""
+    told = {"TYPE": "s3", "PROVIDER": "Other", "ENDPOINT": endpoint, "REGION": "us-east-1"}
+    told |= {"ACCESS_KEY_ID": ACCESS_KEY[0], "SECRET_ACCESS_KEY": ACCESS_KEY[1]}
+    variables = {f"RCLONE_CONFIG_S3_{name}": value for name, value in told.items()}
+    run(BIN / "rclone", "--config", "/dev/null", "sync", "--exclude", "/in-use-by.json*", source, target, **variables)
+
+
+@pytest.mark.skipif(PROGRAMS is None, reason="PostgreSQL is not installed: scripts/install dev does it")
+def test_what_was_backed_up_is_there_again_after_all_was_lost(place: Path, environments_dir: Path) -> None:
+    assert PROGRAMS is not None
+    backup = place / "backup"
+    backup.mkdir()
+    with servers(place / "first", PROGRAMS) as (server, endpoint):
+        database = server.create_database()
+        service = serve(place / "first/data", environments_dir, database, endpoint)
+        service.start()
+        try:
+            with service.client() as client:
+                live, ended = client.start_session(), client.start_session()
+                client.run(ended.id, "print('before')\nopen('old', 'w').write('of before')")
+                client.stop_session(ended.id)
+                client.run(live.id, "x = 1\nopen('kept', 'w').write('kept')\nprint('said')", sync="before_return")
+                run(PROGRAMS / "pg_dump", "--format", "custom", "--file", backup / "sandcell.dump", database)
+                copy(f"s3:{BUCKET}/sandcell", str(backup / "store"), endpoint)
+                shutil.copy(place / "first/data/state/secrets.key", backup / "secrets.key")
+                client.run(live.id, "open('late', 'w').write('late')", sync="before_return")  # in no backup
+        finally:
+            service.stop()  # its database goes on to the end; the backup knows nothing of that
+    shutil.rmtree(place / "first")
+    with servers(place / "second", PROGRAMS) as (server, endpoint):
+        database = server.create_database(migrated=False)
+        run(PROGRAMS / "pg_restore", "--no-owner", "--exit-on-error", "--dbname", database, backup / "sandcell.dump")
+        copy(str(backup / "store"), f"s3:{BUCKET}/sandcell", endpoint)
+        data = place / "second/data"
+        (data / "state").mkdir(parents=True, mode=0o700)
+        shutil.copy(backup / "secrets.key", data / "state/secrets.key")
+        service = serve(data, environments_dir, database, endpoint)
+        service.start()
+        try:
+            with service.client() as client:
+                require_all(client, live.id, live.workspace_id, ended.id, ended.workspace_id)
+        finally:
+            service.stop()
+
+
+def require_all(client: Client, live: str, live_workspace: str, ended: str, ended_workspace: str) -> None:
+    """What a client sees: same token, ids, files, records; variables of what was live are gone, and it hears so."""
+    assert client.get_session(ended).status == "TERMINATED"
+    assert client.workspace_read(ended_workspace, "old") == b"of before"
+    assert client.get_session(live).status == "READY"
+    result = client.run(live, "import os\nprint('x' in globals(), open('kept').read(), os.path.exists('late'))")
+    assert result.stdout == "False kept False\n"
+    assert client.get_session(live).generation == 2
+    assert [each.stdout for each in client.list_executions(live).items] == ["said\n", result.stdout]
+    client.stop_session(live)
+    assert client.workspace_read(live_workspace, "kept") == b"kept"
