@@ -17,6 +17,8 @@ async def replay_events(row: ExecutionRow, after: int, sync: ExecutionSync | Non
     """From the start, what the row holds; from the middle, that the log is gone; `ended` last, numbered as it was."""
     made = list(_events(row))
     last = max(row.last_sequence or 0, len(made) + 1)
+    if row.last_sequence is None and row.status == "died" and after >= last:
+        last = after + 1  # its process is gone: a client may have had more of it than was ever stored
     if 0 < after < last - 1:
         yield Event(last - 1, "truncated", {"dropped_from": after + 1, "dropped_to": last - 1})
     elif after == 0:

@@ -372,6 +372,8 @@ def test_sessions_of_a_gateway_that_is_killed_go_on_at_the_other(
         assert there.outcome(waits["id"])["stdout"] == "durable False\n"
         ended = there.outcome(runs["id"])
         assert (ended["status"], ended["death"]["cause"]) == ("died", "sandbox")
+        events = f"{session.path}/executions/{runs['id']}/events"  # more was shown than was stored
+        assert "event: ended" in rest.http.get(events, headers={"Last-Event-ID": "60"}).text
         assert there.show()["generation"] == 2
         third.start()
         for _ in range(3):
