@@ -54,7 +54,8 @@ function describe(pos: number, text: string): Tooltip {
       const span = document.createElement("span");
       span.textContent = piece;
       span.className = classes;
-      if (colour) span.style.color = colour;
+      // The sixteen colours of a terminal fit light and dark; the others, which the kernel chose for one of them, may not.
+      if (colour?.startsWith("var(")) span.style.color = colour;
       dom.append(span);
     }
     return { dom };
