@@ -295,6 +295,7 @@ class AsyncClient:
     workspace_files = _method(f.workspace_files)
     workspace_upload = _method(f.workspace_upload)
     workspace_download = _method(f.workspace_download)
+    checkpoint_download = _method(f.checkpoint_download)
     workspace_remove = _method(f.workspace_remove)
     workspace_stat = _method(w.workspace_stat)
     workspace_read = _method(w.workspace_read)

@@ -63,7 +63,7 @@ export function markLines(one: string[], other: string[]): [Set<number>, Set<num
   return marks;
 }
 
-function Marked({ lines, marks, side }: { lines: string[]; marks: Set<number>; side: "before" | "after" }) {
+export function Marked({ lines, marks, side }: { lines: string[]; marks: Set<number>; side: "before" | "after" }) {
   return (
     <pre tabIndex={0}>{lines.map((line, at) => marks.has(at)
       ? <mark key={at} class={side}>{line || " "}{"\n"}</mark> : `${line}\n`)}</pre>

@@ -3,7 +3,8 @@
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Copied, later, Problem, useAct, useAnswer } from "./answers";
-import { ask, read, type Output } from "./api";
+import { ask, read, type Execution, type Output, type Session } from "./api";
+import type { HistoryProps } from "./history";
 import { addressOf, Frame, join, Outputs, Terminal } from "./outputs";
 import { Paging } from "./paging";
 import { size } from "./time";
@@ -32,21 +33,23 @@ function kindOf(name: string): Kind {
   return "text";
 }
 
+const History = later<HistoryProps>(async () => (await import("./history")).History);
 const Parquet = later<{ address: string; change: string }>(async () => (await import("./parquet")).Parquet);
 
 export interface PreviewProps {
-  entry: Entry; address: string; workspace: string; may: boolean; onSave: () => void; onClose: () => void;
+  entry: Entry; address: string; session: Session; executions: Execution[]; may: boolean; onSave: () => void; onClose: () => void;
 }
 
-export function Preview({ entry, address, workspace, may, onSave, onClose }: PreviewProps) {
+export function Preview({ entry, address, session, executions, may, onSave, onClose }: PreviewProps) {
   const name = nameOf(entry.path);
   const kind = kindOf(name);
   const most = kind === "text" ? TEXT_BYTES : kind === "table" ? TABLE_BYTES : WHOLE_BYTES;
   const { found, problem, again } = useAnswer(async (signal) =>
     (entry.size === 0 || kind === "parquet" ? { content: new Uint8Array(), whole: true } : await read(address, most, signal)), [address, entry.modified_at]);
   const [link, setLink] = useState("");
+  const [past, setPast] = useState(false);
   const { doing, failed, act } = useAct();
-  const makeLink = () => act(async () => setLink((await ask<{ url: string }>("POST", `/v1/workspaces/${workspace}/links`, { path: entry.path })).url));
+  const makeLink = () => act(async () => setLink((await ask<{ url: string }>("POST", `/v1/workspaces/${session.workspace_id}/links`, { path: entry.path })).url));
   return (
     <>
       <div class="bar">
@@ -54,14 +57,15 @@ export function Preview({ entry, address, workspace, may, onSave, onClose }: Pre
         <h2>{name}</h2>
         <span class="hint">{size(entry.size)}</span>
         <span class="grow" />
+        <button type="button" aria-pressed={past} onClick={() => setPast(!past)}>History</button>
         {may && <button type="button" disabled={doing} onClick={makeLink} title="A link straight to the file in the store, for an hour">Link</button>}
         <button type="button" onClick={onSave}>Download</button>
       </div>
       <Problem text={problem} again={again} />
       <Problem text={failed} />
       {link && <Copied label="Whoever has it can read the file for an hour" text={link} />}
-      <div class="preview-body" tabIndex={0} role="group" aria-label={`Preview of ${name}`}>
-        {kind === "parquet" && entry.size > 0 ? <Parquet address={address} change={entry.modified_at} /> : found && <Body kind={kind} name={name} content={found.content} whole={found.whole} />}
+      <div class="preview-body" tabIndex={0} role="group" aria-label={`${past ? "History" : "Preview"} of ${name}`}>
+        {past ? <History path={entry.path} address={address} session={session.id} executions={executions} /> : kind === "parquet" && entry.size > 0 ? <Parquet address={address} change={entry.modified_at} /> : found && <Body kind={kind} name={name} content={found.content} whole={found.whole} />}
       </div>
     </>
   );

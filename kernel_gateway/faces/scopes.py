@@ -52,6 +52,7 @@ REST: Final[Table] = {
         *(f"GET {owner}/uploads{rest}" for owner in (S, W) for rest in ("", "/{upload_id}")),
         *(f"GET {S}/attach-tokens", f"GET {S}/variables", f"GET {S}/outputs/{{sha256}}", f"GET {S}/lease"),
         *(f"GET {S}/checkpoints", f"GET {S}/checkpoints/{{checkpoint_id}}"),
+        f"GET {S}/checkpoints/{{checkpoint_id}}/files/{{path}}",
         *("GET /v1/replays/{replay_id}", "GET /v1/replays/{replay_id}/events", "GET /v1/replays/{replay_id}/notebook"),
         *("GET /v1/workspaces", f"GET {W}", f"GET {W}/files", f"GET {W}/stat", f"GET {W}/archive"),
         *(f"GET {W}/files/{{path}}", f"HEAD {W}/files/{{path}}", f"GET {W}/datasets", f"GET {D}"),

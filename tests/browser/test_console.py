@@ -154,6 +154,22 @@ async def looks_into(service: RunningService, directory: Path) -> None:
                 "document.querySelector('.preview-body')?.innerText.includes('It could not be read as Parquet: ')"
             )
             await page.evaluate("document.querySelector('[aria-label=\"All files\"]').click()")
+            await page.wait_for(f"{PANEL}('rain <1>.csv')")
+            await page.wait_for(f"{PANEL}('History')")
+            await page.wait_for(
+                "document.querySelector('.history')?.innerText.includes('only a checkpoint keeps that')"
+            )
+            session.create_checkpoint()
+            session.run("print(9, file=open('reports/rain <1>.csv', 'a'))")
+            await page.wait_for("document.querySelector('.history').innerText.includes('0 lines went, 1 came.')")
+            assert await page.evaluate("document.querySelector('.history mark').innerText.trim()") == "9"
+            added, changed = await page.evaluate(
+                "[...document.querySelectorAll('.history li .hint')].map(each => each.innerText.trim())"
+            )
+            assert added == "checkpoint after cell [5]"
+            assert changed == "as it is now"
+            await page.screenshot(directory / "history.png")
+            await page.evaluate("document.querySelector('[aria-label=\"All files\"]').click()")
             await page.wait_for(f"{PANEL}('Store')")
             await page.wait_for("document.querySelector('.panel').innerText.includes('As they are in the store')")
             await page.wait_for("document.querySelector('.tree')?.innerText.includes('reports/')")

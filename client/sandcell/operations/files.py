@@ -91,6 +91,12 @@ def workspace_download(workspace_id: str, path: str) -> Operation[bytes]:
     return (yield from exchange(Ask("GET", f"/v1/workspaces/{quote(workspace_id)}/files/{quote(path)}")))
 
 
+def checkpoint_download(session_id: str, checkpoint_id: str, path: str) -> Operation[bytes]:
+    """The content of a file as a checkpoint of the session has it."""
+    checkpoint = f"/v1/sessions/{quote(session_id)}/checkpoints/{quote(checkpoint_id)}"
+    return (yield from exchange(Ask("GET", f"{checkpoint}/files/{quote(path)}")))
+
+
 def workspace_remove(workspace_id: str, path: str, *, recursive: bool = False) -> Operation[None]:
     """Remove a durable file."""
     yield from _remove(f"/v1/workspaces/{quote(workspace_id)}", path, recursive=recursive)

@@ -40,6 +40,7 @@ from kernel_gateway.services.sessions.hibernating.live_quota import MEGABYTE
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.workspaces.workspace_copies import WorkspaceCopies
+from kernel_gateway.services.workspaces.workspaces import Bounds, Reading, read_part
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage import executions, sessions
 from kernel_gateway.storage.database import Database
@@ -107,6 +108,13 @@ class Checkpoints:
 
     async def get(self, principal: Principal, session_id: str, checkpoint_id: str) -> Checkpoint:
         return _describe(await self._find(principal, session_id, checkpoint_id))
+
+    async def read_part(
+        self, principal: Principal, session_id: str, checkpoint_id: str, path: str, bounds: Bounds
+    ) -> Reading:
+        """A file as it was then, and some of its bytes; raises what `bounds` raises, and NotFound."""
+        files = self.files(await self._find(principal, session_id, checkpoint_id))
+        return await read_part(self._mirrors, principal.id, files, path, bounds)
 
     async def remove(self, principal: Principal, session_id: str, checkpoint_id: str) -> None:
         """From now on nothing begins from it; raises NotFound."""

@@ -47,6 +47,16 @@ class Reading(msgspec.Struct, frozen=True):
     chunks: Pieces
 
 
+async def read_part(mirrors: Mirrors, principal_id: str, files: DurableWorkspace, path: str, bounds: Bounds) -> Reading:
+    """One of these files and some of its bytes; raises what `bounds` raises."""
+    with translated():
+        opened = await mirrors.run_durable(
+            principal_id, lambda: files.open_part(path, lambda info: bounds(durable_file(info)))
+        )
+    pieces = Pieces(mirrors, principal_id, opened.chunks)
+    return Reading(durable_file(opened.info), opened.start, opened.end, pieces)
+
+
 class Workspaces:
     """Reads are always allowed; writes and removals are refused (WorkspaceInUse) while a live session holds it.
 
@@ -153,12 +163,7 @@ class Workspaces:
     async def read_part(self, principal: Principal, workspace_id: str, path: str, bounds: Bounds) -> Reading:
         """A durable file and some of its bytes; raises what `bounds` raises."""
         durable = await self._access.open(principal, workspace_id)
-        with translated():
-            opened = await self._mirrors.run_durable(
-                principal.id, lambda: durable.open_part(path, lambda info: bounds(durable_file(info)))
-            )
-        pieces = Pieces(self._mirrors, principal.id, opened.chunks)
-        return Reading(durable_file(opened.info), opened.start, opened.end, pieces)
+        return await read_part(self._mirrors, principal.id, durable, path, bounds)
 
     async def archive(self, principal: Principal, workspace_id: str, path: str) -> Pieces:
         """A file, or what is below a directory, as a zip archive that is made while it is read; of all when empty.

@@ -6,12 +6,15 @@ from typing import Final
 
 from kernel_gateway import errors as e
 from kernel_gateway.faces.responses import JSON, Response
+from kernel_gateway.faces.rest import conditions
 from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.parameters import AnyObject, NotebookForm, PageOf, SessionsPage
+from kernel_gateway.faces.rest.resources.workspaces import PART, answer_reading
 from kernel_gateway.faces.rest.responses import (
     EVENTS,
     HTML,
     NOTEBOOK,
+    OCTETS,
     PYTHON,
     answer_document,
     answer_download,
@@ -83,6 +86,13 @@ async def list_checkpoints(call: Call) -> Page[Checkpoint]:
 async def get_checkpoint(call: Call) -> Checkpoint:
     ids = call.ids
     return await call.services.checkpoints.get(call.principal, ids["session_id"], ids["checkpoint_id"])
+
+
+async def read_checkpoint_file(call: Call) -> Response:
+    wanted = conditions.Wanted(call.headers)
+    session_id, checkpoint_id = call.ids["session_id"], call.ids["checkpoint_id"]
+    reading = await call.services.checkpoints.read_part(call.principal, session_id, checkpoint_id, call.path, wanted)
+    return await answer_reading(reading, wanted)
 
 
 async def delete_checkpoint(call: Call) -> None:
@@ -266,6 +276,18 @@ ROUTES: Final[tuple[Route, ...]] = (
         summary="Show a checkpoint: after which execution it stands, what is kept",
         result=Checkpoint,
         errors=ID,
+    ),
+    Route(
+        "GET",
+        f"{SESSION}/checkpoints/{{checkpoint_id}}/files/{{path}}",
+        read_checkpoint_file,
+        name="readCheckpointFile",
+        event="ReadCheckpointFile",
+        summary="Download a file as a checkpoint has it; `Range` is heeded (206)",
+        media=OCTETS,
+        headers={**conditions.RANGED, **conditions.CACHED},
+        bare={206: "the range that was asked for", **conditions.SAME},
+        errors=PART,
     ),
     Route(
         "DELETE",

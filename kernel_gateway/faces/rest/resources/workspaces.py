@@ -16,6 +16,7 @@ from kernel_gateway.faces.rest.parameters import Below, DryRunOnly, Listing, One
 from kernel_gateway.faces.rest.paths import check_directory, check_path
 from kernel_gateway.faces.rest.responses import OCTETS, ZIP, answer_download, answer_dry_run, answer_head
 from kernel_gateway.faces.rest.route import Errors, Route
+from kernel_gateway.services.workspaces.workspaces import Reading
 from sandcell.models.model import Page
 from sandcell.models.workspaces import (
     Copied,
@@ -88,6 +89,11 @@ async def head_workspace_file(call: Call) -> Response:
 async def read_workspace_file(call: Call) -> Response:
     wanted = conditions.Wanted(call.headers)
     reading = await call.services.workspaces.read_part(call.principal, call.ids["workspace_id"], call.path, wanted)
+    return await answer_reading(reading, wanted)
+
+
+async def answer_reading(reading: Reading, wanted: conditions.Wanted) -> Response:
+    """A durable file or the part of it that is wanted, or the word that it is as it was."""
     file, start, end = reading.file, reading.start, reading.end
     if wanted.unchanged:
         await reading.chunks.aclose()
