@@ -13,7 +13,7 @@ import pytest
 from sandcell import Session
 from scripts import console
 from tests.browser.chromium import Page, chromium
-from tests.browser.test_console import DRAWN, FIGURES, PANEL, PLOT, SHOWN, TABLE, sign_in
+from tests.browser.test_console import DRAWN, FIGURES, PANEL, PARQUET, PLOT, SHOWN, TABLE, sign_in
 from tests.running_service import RunningService
 
 pytestmark = pytest.mark.long
@@ -120,6 +120,17 @@ async def show_other_pages(page: Page, session: Session, look: Callable[[Page, s
     await page.wait_for(f"{PANEL}('rain.csv')")
     await page.wait_for("document.querySelectorAll('.preview-body td').length === 4")
     await look(page, "preview")
+    session.create_checkpoint()
+    session.run("print('Voss,7', file=open('rain.csv', 'a'))")
+    await page.wait_for(f"{PANEL}('History')")
+    await page.wait_for("document.querySelector('.history')?.innerText.includes('0 lines went, 1 came.')")
+    await look(page, "history")
+    session.upload("rain.parquet", PARQUET.read_bytes())
+    await page.wait_for(f"{PANEL}('←')")
+    await page.wait_for(f"{PANEL}('Refresh')")
+    await page.wait_for(f"{PANEL}('rain.parquet')")
+    await page.wait_for("document.querySelectorAll('.preview-body tbody tr').length === 3")
+    await look(page, "parquet")
     await page.wait_for(f"{PANEL}('Files')")
     await page.wait_for(f"{PANEL}('Timeline')")
     await page.wait_for(f"{PANEL}('Take over')")

@@ -315,7 +315,7 @@ OWN = {
     "POST /librechat/v1/upload",
     "POST /librechat/v1/upload/batch",
 }
-ADMINISTRATORS = (["tokens"], ["keys"], ["principals"], ["admin"])
+ADMINISTRATORS = (["tokens"], ["keys"], ["principals"], ["admin"], ["doctor"])
 
 
 def asked(stage: Stage, door: Door) -> str:

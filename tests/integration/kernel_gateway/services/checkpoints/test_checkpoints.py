@@ -107,7 +107,12 @@ def test_a_session_as_it_is_now_runs_no_cell_again(client: Client) -> None:
 
 def test_it_is_listed_shown_and_removed_and_is_nobody_elses(service: RunningService, client: Client) -> None:
     with client.session() as session:
+        session.run("open('log', 'w').write('one')")
         made = [session.create_checkpoint() for _ in range(3)]
+        session.run("open('log', 'w').write('two')")
+        assert client.checkpoint_download(session.id, made[0].id, "log") == b"one"
+        with pytest.raises(NotFound):
+            client.checkpoint_download(session.id, made[0].id, "nothing")
         assert client.list_checkpoints(session.id, limit=2).items == made[:2]
         assert [each.id for each in session.list_checkpoints().items] == [each.id for each in made]
         assert client.get_checkpoint(session.id, made[1].id) == made[1]
@@ -121,6 +126,8 @@ def test_it_is_listed_shown_and_removed_and_is_nobody_elses(service: RunningServ
                     ask(session.id)
             with pytest.raises(NotFound):
                 stranger.get_checkpoint(session.id, made[0].id)
+            with pytest.raises(NotFound):
+                stranger.checkpoint_download(session.id, made[0].id, "log")
         running = session.submit("import time; time.sleep(600)")
         session.client.get_execution(session.id, running.id)
         with pytest.raises(Conflict) as caught:
