@@ -17,6 +17,8 @@ interface Change { execution: Execution; number: number; change: "added" | "chan
 
 export interface HistoryProps { path: string; address: string; session: string; executions: Execution[] }
 
+const NOT_THERE = "it was not there";
+
 function numberOf(execution: Execution | undefined): string {
   return execution?.execution_count == null ? "" : `[${execution.execution_count}]`;
 }
@@ -26,7 +28,7 @@ async function load(address: string, signal: AbortSignal): Promise<Content> {
   try {
     found = await read(address, MOST_BYTES, signal);
   } catch (error) {
-    if ((error as Failure).status === 404) return { text: "", why: "it was not there", sha256: null };
+    if ((error as Failure).status === 404) return { text: "", why: NOT_THERE, sha256: null };
     throw error;
   }
   if (!found.whole) return { text: null, why: `it is larger than ${size(MOST_BYTES)}`, sha256: null };
@@ -60,6 +62,9 @@ export function History({ path, address, session, executions }: HistoryProps) {
     const contents = await Promise.all(versions.map((each) => load(each.address, signal)));
     return versions.map((each, at) => ({ ...each, content: contents[at]! }));
   }, [session, path, address], 0, last);
+  // A version that is too large, or on a page on which the browser hashes nothing, may be any of the cells'.
+  const known = found?.every((each) => each.content.sha256 !== null || each.content.why === NOT_THERE);
+  const nobody = known ? "content not kept" : "whether it is kept cannot be told here";
   const keeper = (change: Change) => found?.find((each) => change.sha256 !== null && each.content.sha256 === change.sha256);
   return (
     <section class="history" aria-label="What cells did to it">
@@ -70,7 +75,7 @@ export function History({ path, address, session, executions }: HistoryProps) {
           <li key={each.execution.id}>
             Cell {numberOf(each.execution) || each.execution.id.slice(0, 8)} {each.change} it{each.execution.ended_at && <> <When time={each.execution.ended_at} now={now} /></>}
             {each.change !== "removed" && <>: {each.size !== null && size(each.size)} {each.sha256 ? <code title={`SHA-256 ${each.sha256}`}>{each.sha256.slice(0, 12)}</code> : "not hashed"}
-              {found && <span class="hint"> {keeper(each) ? `${keeper(each)!.name.toLowerCase()}` : "content not kept"}</span>}</>}
+              {found && <span class="hint"> {keeper(each) ? keeper(each)!.name.toLowerCase() : nobody}</span>}</>}
           </li>
         ))}
       </ul>

@@ -26,6 +26,7 @@ c.IdentityProvider.token = "lab"
 """
 
 
+@pytest.mark.sample("clients")
 def test_a_lab_is_opened_and_closed(agents: Agents, client_environment: Callable[[str], Path], tmp_path: Path) -> None:
     port = free_port()
     (tmp_path / ".jupyter").mkdir()
@@ -56,6 +57,7 @@ def test_a_lab_is_opened_and_closed(agents: Agents, client_environment: Callable
     assert token.revoked_at is not None
 
 
+@pytest.mark.sample("clients")
 def test_the_line_of_the_console_opens_a_lab_without_an_account(
     agents: Agents, client_environment: Callable[[str], Path], tmp_path: Path
 ) -> None:
