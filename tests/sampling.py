@@ -23,13 +23,13 @@ AXES = frozenset({"runtime_name", "runtime", "store", "proxy_of_each", "server",
 """Parameters whose values are real parts that must all do the same."""
 
 GROUPS = {
-    "kills": 8,  # a service, a launcher, a gateway or a store ends or is away, and what was acknowledged comes true
-    "clients": 5,  # other people's clients and tools, each in an environment that is installed for it
-    "doors": 6,  # a door or a command of a service with settings of its own, or that is started again
+    "kills": 7,  # a service, a launcher, a gateway or a store ends or is away, and what was acknowledged comes true
+    "clients": 4,  # other people's clients and tools, each in an environment that is installed for it
+    "doors": 5,  # a door or a command of a service with settings of its own, or that is started again
     "pools": 4,  # a warm pool of its own, which is filled and claimed from
     "packages": 2,  # pip, uv or apt install into sandboxes and images
     "again under gVisor": 270,  # of `make escape`: attempts in a place where they were just made in another session
-    "sandboxed": 5,  # the life of one sandbox and its kernel, below the service
+    "sandboxed": 4,  # the life of one sandbox and its kernel, below the service
     "pages": 5,  # the console and shown files in Chromium
     "properties": 10_000,  # all of them: `make test` draws 30 examples for each that does not say how many it needs
 }
