@@ -168,6 +168,7 @@ def test_a_kernel_that_cannot_be_started_has_ended(with_guests: Runner) -> None:
     with_guests(test)
 
 
+@pytest.mark.skipif("coverage" in sys.modules, reason="what measures coverage imports more into every process")
 def test_a_guest_serves_without_openssl_and_the_transport_directory_has_a_part_for_each(with_guests: Runner) -> None:
     async def test(guests: Guests) -> None:
         guest = await guests.start()
