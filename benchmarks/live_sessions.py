@@ -166,7 +166,7 @@ async def _measure(
 
 
 class Clients:
-    """Connections that take turns: whoever asks waits until one is free, which counts as the answer's time."""
+    """Connections that take turns: a caller waits until one is free, which counts as the answer's time."""
 
     def __init__(self, connections: Sequence[Connection]) -> None:
         self._connections = connections

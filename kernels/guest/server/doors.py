@@ -23,7 +23,7 @@ from .control import Control
 
 POLL_SECONDS = 0.02
 ANSWER_SECONDS = 0.05
-"""For the answer to whoever asks for it to go out."""
+"""For the answer to the request to go out."""
 NEVER_SAVED_SECONDS = 90.0
 """On the sandbox's own clock: it was not saved, and nobody has said so."""
 

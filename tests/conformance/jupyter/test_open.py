@@ -18,6 +18,7 @@ from tests.conformance.jupyter.conftest import Agents
 from tests.doubles.server_process import free_port
 
 SECONDS = 120
+SANDCELL = str(Path(sys.executable).with_name("sandcell"))
 OWN_CONFIGURATION = """
 c.ServerApp.port = {port}
 c.ServerApp.open_browser = False
@@ -28,26 +29,9 @@ c.IdentityProvider.token = "lab"
 
 @pytest.mark.sample("clients")
 def test_a_lab_is_opened_and_closed(agents: Agents, client_environment: Callable[[str], Path], tmp_path: Path) -> None:
-    port = free_port()
-    (tmp_path / ".jupyter").mkdir()
-    (tmp_path / ".jupyter/jupyter_server_config.py").write_text(OWN_CONFIGURATION.format(port=port))
-    lab = client_environment("jupyterlab") / "bin"
     account = {"SANDCELL_URL": agents.service.url, "SANDCELL_TOKEN": agents.service.token}
-    places = {"HOME": str(tmp_path), "TMPDIR": str(tmp_path), "PATH": f"{lab}:{os.environ['PATH']}"}
-    sandcell = str(Path(sys.executable).with_name("sandcell"))
-    process = subprocess.Popen(
-        [sandcell, "attach", agents.id, "--open", "--name", "opened"],
-        env={**os.environ, **account, **places},
-        cwd=tmp_path,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        assert kernels(port, process) == [agents.id]
-        process.send_signal(signal.SIGTERM)
-        process.wait(SECONDS)
-    finally:
-        process.kill()
+    environment = {**os.environ, **account, **places(client_environment, tmp_path)}
+    port = open_and_close([SANDCELL, "attach", agents.id, "--open", "--name", "opened"], environment, tmp_path, agents)
     with pytest.raises(httpx.TransportError):
         ask(port)
     assert list(tmp_path.glob("sandcell-*")) == []
@@ -61,31 +45,41 @@ def test_a_lab_is_opened_and_closed(agents: Agents, client_environment: Callable
 def test_the_line_of_the_console_opens_a_lab_without_an_account(
     agents: Agents, client_environment: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    port = free_port()
-    (tmp_path / ".jupyter").mkdir()
-    (tmp_path / ".jupyter/jupyter_server_config.py").write_text(OWN_CONFIGURATION.format(port=port))
     with agents.service.client() as client:
         made = client.create_attach_token(agents.id, name="person")
+    line = [SANDCELL, "attach", agents.id, "--url", agents.service.url, "--token", made.token or "", "--open"]
+    environment = {name: each for name, each in os.environ.items() if not name.startswith("SANDCELL_")}
+    environment |= places(client_environment, tmp_path)
+    open_and_close(line, environment, tmp_path, agents)
+    with agents.service.client() as client:
+        client.revoke_attach_token(agents.id, made.id)
+    refused = subprocess.run(
+        line, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    assert refused.returncode == 1
+    assert "this attach token counts no longer" in refused.stderr
+
+
+def places(client_environment: Callable[[str], Path], home: Path) -> dict[str, str]:
+    """Variables of a person who has JupyterLab installed."""
     lab = client_environment("jupyterlab") / "bin"
-    places = {"HOME": str(tmp_path), "TMPDIR": str(tmp_path), "PATH": f"{lab}:{os.environ['PATH']}"}
-    sandcell = str(Path(sys.executable).with_name("sandcell"))
-    line = [sandcell, "attach", agents.id, "--url", agents.service.url, "--token", made.token or ""]
-    environment = {name: each for name, each in os.environ.items() if not name.startswith("SANDCELL_")} | places
+    return {"HOME": str(home), "TMPDIR": str(home), "PATH": f"{lab}:{os.environ['PATH']}"}
+
+
+def open_and_close(line: list[str], environment: dict[str, str], home: Path, agents: Agents) -> int:
+    """Start a Lab, see that it has the session's kernel, and end it; the port at which it was."""
+    port = free_port()
+    (home / ".jupyter").mkdir()
+    (home / ".jupyter/jupyter_server_config.py").write_text(OWN_CONFIGURATION.format(port=port))
     output = subprocess.DEVNULL
-    process = subprocess.Popen([*line, "--open"], env=environment, cwd=tmp_path, stdout=output, stderr=output)
+    process = subprocess.Popen(line, env=environment, cwd=home, stdout=output, stderr=output)
     try:
         assert kernels(port, process) == [agents.id]
         process.send_signal(signal.SIGTERM)
         process.wait(SECONDS)
     finally:
         process.kill()
-    with agents.service.client() as client:
-        client.revoke_attach_token(agents.id, made.id)
-    refused = subprocess.run(
-        [*line, "--open"], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS, check=False
-    )
-    assert refused.returncode == 1
-    assert "this attach token counts no longer" in refused.stderr
+    return port
 
 
 def ask(port: int) -> httpx.Response:
