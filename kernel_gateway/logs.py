@@ -6,9 +6,11 @@ is obeyed by a terminal, or taken for another line.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import sys
+import threading
 from typing import Any, Final
 
 import structlog
@@ -44,12 +46,29 @@ def configure_logs(settings: Settings) -> None:
     # Access lines are ours; alembic's and botocore's talk is of no use above its warnings.
     for name in ("tornado.access", "alembic", "botocore", "boto3", "urllib3", "httpx", "httpcore", "s3transfer"):
         logging.getLogger(name).setLevel(max(level, logging.WARNING))
+    # Our own lines do not go through the standard library, whose records cost more than the lines.
     structlog.configure(
-        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        processors=[*shared, structlog.processors.format_exc_info, last],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.stdlib.LoggerFactory(),
+        logger_factory=_StandardError,
         cache_logger_on_first_use=True,
     )
+
+
+class _StandardError:
+    """Writes whole lines, those of threads one after the other; what cannot be written is no error of who logs."""
+
+    _turn = threading.Lock()
+
+    def __init__(self, *_names: str) -> None:
+        """Called by structlog for each logger."""
+
+    def msg(self, line: str) -> None:
+        with self._turn, contextlib.suppress(OSError, ValueError):
+            sys.stderr.write(line + "\n")
+            sys.stderr.flush()
+
+    debug = info = warning = warn = error = err = critical = fatal = exception = failure = log = msg
 
 
 class Lines:

@@ -83,9 +83,9 @@ class Server(HTTPServer):
 class Head:
     """Reads the heads of one connection's requests, in bounded time and memory; calls `closed` at its end.
 
-    It stands in for four methods of the stream: what tornado reads a head with, what it writes with, and the two that a
-    stream has for what is below it. So it works for a connection under TLS too, and after tornado has given it to a
-    WebSocket.
+    It stands in for five methods of the stream: what tornado reads a head with, what it writes with, how soon that goes
+    out, and the two that a stream has for what is below it. So it works for a connection under TLS too, and after
+    tornado has given it to a WebSocket.
     """
 
     def __init__(self, stream: IOStream, settings: Settings, closed: Callable[[], None]) -> None:
@@ -101,6 +101,9 @@ class Head:
         stream.read_until_regex = self.read  # type: ignore[method-assign]
         stream.write = self.write  # type: ignore[method-assign]
         stream.read_from_fd = self.receive  # type: ignore[method-assign]
+        # Once, and not off and on again around each answer, as tornado does: what is written is meant to go out.
+        stream.set_nodelay(True)
+        stream.set_nodelay = _leave_nodelay  # type: ignore[method-assign]
 
         def close_fd() -> None:
             close()
@@ -176,6 +179,10 @@ class Head:
 
     def _say(self, error: GatewayError) -> None:
         _say(self._write, error)
+
+
+def _leave_nodelay(value: bool) -> None:  # noqa: FBT001 - tornado's own
+    """In place of a stream's method: it stays as it is."""
 
 
 def find_refusal(stream: IOStream) -> GatewayError | None:

@@ -8,7 +8,6 @@ are recorded is in `faces.handler`, which stands on this.
 from __future__ import annotations
 
 import asyncio
-import uuid
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,6 +21,7 @@ from kernel_gateway.faces.body import SMALL_BODY, Body
 from kernel_gateway.faces.connections import find_network
 from kernel_gateway.faces.errors import BodyTooSlow
 from kernel_gateway.identity.sigv4 import SignatureProblem
+from kernels.random_ids import new_id
 
 if TYPE_CHECKING:
     from kernel_gateway.identity.principal import Caller
@@ -71,7 +71,7 @@ class ReceivingHandler(tornado.web.RequestHandler):
     @cached_property
     def request_id(self) -> str:
         """The request's name in answers, logs and the audit log."""
-        return str(uuid.uuid4())
+        return new_id()
 
     @cached_property
     def body(self) -> Body:
@@ -130,7 +130,6 @@ class ReceivingHandler(tornado.web.RequestHandler):
         """Called by tornado when the headers are there and the body is not."""
         # `count` bounds the body: tornado would close the connection without an answer in the face's words.
         self._connection.set_max_body_size(UNCOUNTED)
-        self._connection.stream.set_nodelay(True)
         try:
             await self.admit()
         except Exception as error:

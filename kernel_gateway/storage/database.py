@@ -104,6 +104,8 @@ class Database:
 
     async def aclose(self) -> None:
         """Wait for what runs, then close every connection."""
+        if self._shared is not None:
+            self._shared.leave()
         try:
             await self._in_thread(self._dispose)
         finally:

@@ -44,6 +44,8 @@ class MemoryWatch:
         self._sandbox_id = sandbox_id
         self._lowest = 0
         self._event: int | None = None
+        self._unread = poll()
+        """Whether the event has come and was not read yet."""
         self._listening = False
         self._pause: asyncio.TimerHandle | None = None
         """Until events are listened to again while code runs."""
@@ -76,6 +78,8 @@ class MemoryWatch:
             os.close(event)
             return
         self._event = event
+        self._unread = poll()
+        self._unread.register(event, POLLIN)
         self._listen()
 
     async def prepare(self, percents: tuple[int, ...]) -> SandboxUsage:
@@ -93,9 +97,7 @@ class MemoryWatch:
         """How often memory is known to have passed a share; None where it may have done so unseen."""
         if self._event is None or self._near or self._hidden:
             return None
-        unread = poll()
-        unread.register(self._event, POLLIN)
-        return None if unread.poll(0) else self._crossings
+        return None if self._unread.poll(0) else self._crossings
 
     def begin(self, on_use: OnUse) -> None:
         """Code runs from now. `on_use` gets each look, and whether it is of what there was when this code began."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import uuid
 from collections.abc import AsyncIterator, Callable
 
 import msgspec
@@ -43,6 +42,7 @@ from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
 from kernels.execution.contexts import RunContext
 from kernels.kernelspec import Kernelspec
 from kernels.languages import BUILT_IN, PYTHON, RUNTIMES, runtime_of
+from kernels.random_ids import new_id
 from kernels.wire.client_request import ClientRequest
 from sandcell.models.executions import Event, Execution, ExecutionPage, Submission
 from sandcell.models.sync import ExecutionSync, Sync
@@ -306,7 +306,7 @@ class Executions:
         if idempotency_key is not None and not 1 <= len(idempotency_key) <= LONGEST_KEY:
             raise InvalidRequest(f"an idempotency key has 1 to {LONGEST_KEY} characters")
         return ExecutionRow(
-            id=str(uuid.uuid4()),
+            id=new_id(),
             session_id=session_id,
             status="queued",
             language=submission.language.lower(),

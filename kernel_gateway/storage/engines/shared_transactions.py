@@ -1,16 +1,20 @@
 """Queries for the one thread that SQLite gets: those that wait at the same time share a transaction.
 
-A commit, and the way to a thread and back, cost as much as the statements of a short query. So the thread takes all
-that wait, in the order in which they were asked, and no answer goes out before their one commit. When anything in such
-a group fails, all of it is rolled back and each query has a transaction of its own: so none is harmed by another, and a
-query may be called twice, the first time without effect. Nothing is committed of a query that somebody has given up by
-then: who was told that it failed may rely on that, unless its commit itself takes as long as all of it may.
+A commit, and the way to a thread and back, cost as much as the statements of a short query. So the thread is handed
+what one turn of the loop has asked for, takes all that waits, in the order in which it was asked, and no answer goes
+out before their one commit. It stays for a while when nothing waits any more: to wake it costs less than to call it.
+
+When anything in such a group fails, all of it is rolled back and each query has a transaction of its own: so none is
+harmed by another, and a query may be called twice, the first time without effect. Nothing is committed of a query that
+somebody has given up by then: who was told that it failed may rely on that, unless its commit itself takes as long as
+all of it may.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +27,8 @@ from sqlalchemy import Connection
 T = TypeVar("T")
 MOST_AT_ONCE: Final = 16
 """Queries in one transaction: a short one waits for those behind it."""
+STAY_SECONDS: Final = 1.0
+"""How long the thread waits for more before it is the executor's again."""
 
 
 class GivenUp(Exception):
@@ -50,21 +56,48 @@ class SharedTransactions:
         self._committing: set[asyncio.Future[Any]] = set()
         """Those that may be committed, and have not been answered."""
         self._timer: asyncio.TimerHandle | None = None
+        self._turn: list[_Asked] = []
+        """Asked in this turn of the loop, not handed over yet."""
+        self._handed: queue.SimpleQueue[list[_Asked]] = queue.SimpleQueue()
         self._waiting: deque[_Asked] = deque()
+        """What the thread has taken of that; its own."""
         self._guard = threading.Lock()
-        self._working = False
+        self._working = self._closing = False
 
     async def run(self, query: Callable[[Connection], T]) -> T:
         """What the query returns, once it is committed; raises what it raises, and TimeoutError at its deadline."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
         self._watch(answer, loop)
-        with self._guard:
-            self._waiting.append(_Asked(query, answer))
-            idle, self._working = not self._working, True
-        if idle:
-            self._begin(loop)
+        if not self._turn:
+            loop.call_soon(self._hand_over, loop)
+        self._turn.append(_Asked(query, answer))
         return await answer
+
+    def leave(self) -> None:
+        """The thread is wanted for something else: it goes when nothing waits any more, and does not stay again."""
+        self._hand_over(asyncio.get_running_loop())
+        self._closing = True
+        self._handed.put([])
+
+    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        """At the end of the turn that asked."""
+        asked, self._turn = self._turn, []
+        if not asked:
+            return
+        with self._guard:
+            self._handed.put(asked)
+            idle, self._working = not self._working, True
+        if not idle:
+            return
+        try:
+            self._executor.submit(self._work, loop)
+        except RuntimeError as error:  # the database is closed: nobody is to wait for it
+            self._working = False
+            self._handed = queue.SimpleQueue()
+            for each in asked:
+                if not each.answer.done():
+                    each.answer.set_exception(error)
 
     def _watch(self, answer: asyncio.Future[Any], loop: asyncio.AbstractEventLoop) -> None:
         """One timer serves all: each has the same time, so who asked first is late first."""
@@ -88,27 +121,31 @@ class SharedTransactions:
         if deadlines:
             self._timer = loop.call_at(deadlines[0][0], self._end_late, loop)
 
-    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
-        try:
-            self._executor.submit(self._work, loop)
-        except RuntimeError:  # the database is closed: nobody is to wait for it
-            with self._guard:
-                self._waiting.pop().answer.cancel()  # the only one: it has found nobody at work
-                self._working = False
-            raise
-
     def _work(self, loop: asyncio.AbstractEventLoop) -> None:
-        """In the thread: take groups until nothing waits."""
+        """In the thread: take groups until nothing comes any more."""
+        waiting = self._waiting
         while True:
-            with self._guard:
-                group = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_AT_ONCE))]
-                if not group:
-                    self._working = False
-                    return
+            self._gather()
+            if not waiting:
+                with self._guard:  # what is handed over from here on calls the thread again
+                    if self._handed.empty():
+                        self._working = False
+                        return
+                continue
+            group = [waiting.popleft() for _ in range(min(len(waiting), MOST_AT_ONCE))]
             # Who gave up before its turn is spared.
             for ended in self._run_group([each for each in group if not each.answer.done()]):
                 with contextlib.suppress(RuntimeError):  # the loop is closed, and with it all who waited
                     loop.call_soon_threadsafe(self._answer, ended)
+
+    def _gather(self) -> None:
+        """Take what was handed over; where there is nothing, wait for a while."""
+        with contextlib.suppress(queue.Empty):
+            while len(self._waiting) < MOST_AT_ONCE:
+                self._waiting.extend(self._handed.get_nowait())
+        if not self._waiting and not self._closing:
+            with contextlib.suppress(queue.Empty):
+                self._waiting.extend(self._handed.get(timeout=STAY_SECONDS))
 
     def _run_group(self, group: Sequence[_Asked]) -> Iterator[Sequence[Ended]]:
         """What is committed, as soon as it is: a caller must not pass its deadline while others have their turn."""

@@ -41,6 +41,16 @@ def test_what_jupyter_writes_is_read() -> None:
     assert list(read.buffers) == [b"buffer"]
 
 
+@pytest.mark.parametrize("length", [1, 63, 64, 65, 200])
+@pytest.mark.parametrize("code", ["", "x" * 20_000])
+def test_a_key_of_any_length_signs_as_jupyter_does(length: int, code: str) -> None:
+    session = Session(key=bytes(range(1, length + 1)), signature_scheme="hmac-sha256")
+    sent = session.msg("execute_input", {"code": code})
+    read = Signer(session.key).parse([b"topic", *session.serialize(sent)])
+    assert read.content == {"code": code}
+    assert session.deserialize(Signer(session.key).sign(read.parts)[1:])["content"] == {"code": code}
+
+
 def test_another_key_is_refused() -> None:
     _, frames = Signer(b"another").request("x", {})
     with pytest.raises(Malformed, match="signature"):
