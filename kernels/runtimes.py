@@ -7,6 +7,7 @@ from kernels.errors import RuntimeUnusable
 from kernels.oci.command import OciProgram
 from kernels.oci.runtime import OciRuntime
 from kernels.sandbox import RuntimeSettings, SandboxRuntime
+from kernels.shared_host import SharedHost
 
 
 def open_runtime(settings: RuntimeSettings) -> SandboxRuntime:
@@ -17,7 +18,7 @@ def open_runtime(settings: RuntimeSettings) -> SandboxRuntime:
     """
     found = installed_runtimes.find(settings.runtime)
     if isinstance(found, OciProgram):
-        return OciRuntime(settings)
+        return SharedHost(settings) if settings.gateways else OciRuntime(settings)
     if settings.more_runtimes:
         others = ", ".join(settings.more_runtimes)
         raise RuntimeUnusable(

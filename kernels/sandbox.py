@@ -54,6 +54,9 @@ class RuntimeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     more_runtimes: tuple[str, ...] = ()
     """Runtimes besides `runtime` that an environment may ask for; empty for what is no OCI program."""
     kubernetes: KubernetesSettings = KubernetesSettings()
+    gateways: str = ""
+    """What the launchers of one database's gateways have in common and no other: they may take each other's sandboxes
+    on this host over. Empty for a service that is alone."""
     checkpoints: bool = False
     """Whether `page_out` saves and ends the processes of sandboxes whose runtime can (gVisor)."""
 

@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import os
 import stat
+import time
 from pathlib import Path
 from typing import IO, Final
 
@@ -20,6 +21,9 @@ from workspace_sync.stores import url as store_url
 from workspace_sync.stores.local import INCOMING
 
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_TAKEN_SECONDS: Final = 1.0
+"""How long a start waits for the lock, which another gateway holds for a moment while it takes a sandbox over."""
+_POLL_SECONDS: Final = 0.02
 _ONCE_BESIDE: Final = ("sandcell.db", "sandcell.db-wal", "sandcell.db-shm", "spool")
 """What versions without a launcher kept in the data directory itself."""
 
@@ -32,12 +36,17 @@ def only_one(data_dir: Path) -> IO[str]:
         os.fchmod(lock.fileno(), 0o600)  # who may read it may hold its lock, and keep the service from starting
     except OSError as error:
         raise SettingInvalid(f"the data directory {data_dir} cannot be used: {error.strerror}") from None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        lock.close()
-        raise SettingInvalid(f"another service runs on {data_dir}; stop it, or choose another data_dir") from None
-    return lock
+    give_up = time.monotonic() + _TAKEN_SECONDS
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return lock
+        except BlockingIOError:
+            if time.monotonic() > give_up:
+                lock.close()
+                message = f"another service runs on {data_dir}; stop it, or choose another data_dir"
+                raise SettingInvalid(message) from None
+        time.sleep(_POLL_SECONDS)
 
 
 def prepare(settings: Settings) -> None:

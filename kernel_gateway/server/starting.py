@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import hashlib
 import os
 import re
 import shlex
@@ -65,6 +66,7 @@ def serve(settings: Settings) -> None:
         text = sandboxes.read_environments_text(settings)
         environments = sandboxes.find_installed(settings, text)
         oci = sandboxes.make_runtime_settings(settings, environments.values(), service_uid=settings.service_uid)
+        oci = msgspec.structs.replace(oci, gateways=_name_gateways(settings))
         _require_store_url(settings)
         asyncio.run(_require_host(oci))
         _require_images(environments, settings)
@@ -80,6 +82,16 @@ def serve(settings: Settings) -> None:
             os.set_inheritable(descriptor, True)  # noqa: FBT003
         sys.stdout.flush()
         os.execv(sys.executable, [sys.executable, "-I", _LAUNCHER, str(plan)])  # noqa: S606 - a list, and no shell
+
+
+def _name_gateways(settings: Settings) -> str:
+    """What gateways of one database know of each other on a host: who has their secret has their sessions anyway.
+
+    Nothing where another process could not find the data directory by its name.
+    """
+    if not settings.gateway_address or not Path(settings.data_dir).is_absolute():
+        return ""
+    return hashlib.sha256(f"gateways {settings.secrets_key}".encode()).hexdigest()
 
 
 async def _require_host(oci: RuntimeSettings) -> None:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlsplit
 
 import structlog
 
@@ -28,12 +29,19 @@ from kernel_gateway.storage import sessions
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.engines.lease import Lease
 from kernel_gateway.storage.states import gateways, uses
-from kernel_gateway.storage.states.gateways import Home
+from kernel_gateway.storage.states.gateways import Alive, Home
 
 log = structlog.get_logger(__name__)
 RENEWALS = 6
 """Renewals, and looks at the others, in the time of one lease; three may fail before nothing is begun any more."""
 LONGEST_PAUSE_SECONDS = 1.0
+SHORTEST_PAUSE_SECONDS = 0.05
+EARLY_PART = 0.3
+"""Of a lease: what may be left of it when a gateway counts as ended whose address refuses connections.
+
+Before, it has stopped to begin anything by itself (`lease.OWN_PART`). One that is slow, or hangs, refuses none.
+"""
+DIAL_SECONDS = 1.0
 SHARE_SECONDS = 2.0
 """How long gateways' telling each other what they have let through may hold up the next look."""
 RETURN_SECONDS = 60.0
@@ -124,10 +132,12 @@ class Gateways:
 
     async def watch(self) -> None:
         """Look at what the others do, again and again; a look that fails is logged, and the next one comes."""
+        pause = self._pause
         while self.lease is not None:
-            await asyncio.sleep(self._pause)
+            await asyncio.sleep(pause)
+            pause = self._pause
             try:
-                await self._look()
+                pause = await self._look()
             except Exception as error:
                 log.warning("gateways_not_looked_at", error=str(error) or repr(error))
 
@@ -141,23 +151,38 @@ class Gateways:
         with contextlib.suppress(GatewayError):
             await self._database.run(lambda c: gateways.leave(c, seconds))
 
-    async def _look(self) -> None:
+    async def _look(self) -> float:
+        """Seconds until the next look: until then nothing becomes due that this one has seen."""
+        alive = await self._database.run(gateways.list_alive)
+        ended = await self._find_ended(alive)
         async with self._taking:
-            self._arriving = frozenset(await self._take_over())
+            self._arriving = frozenset(await self._take_over(ended))
             if self._arriving:
                 await self._take_up(list(self._arriving))
             self._arriving = frozenset()
-        alive = await self._database.run(gateways.list_alive)
         for heard in self._on_change:
-            heard(frozenset(alive))
+            heard(frozenset(alive.keys() - ended))
         await self._end_void()
         await self._share_uses()
+        left = [each.left_seconds for each in alive.values()]
+        due = [each - self._early_seconds if each > self._early_seconds else each for each in left]
+        return max(min([self._pause, *due]), SHORTEST_PAUSE_SECONDS)
 
-    async def _take_over(self) -> set[str]:
+    @property
+    def _early_seconds(self) -> float:
+        return self._settings.gateway_lease_seconds * EARLY_PART
+
+    async def _find_ended(self, alive: Mapping[str, Alive]) -> set[str]:
+        """Those that have not renewed their leases for long, and where nobody listens any more."""
+        late = {name: each for name, each in alive.items() if each.left_seconds <= self._early_seconds}
+        refused = await asyncio.gather(*(refuses_connections(each.address) for each in late.values()))
+        return {name for name, is_refused in zip(late, refused, strict=True) if is_refused}
+
+    async def _take_over(self, ended: Collection[str]) -> set[str]:
         """The sessions that are this gateway's from now on, and are not served yet."""
         unsure, self._unsure = self._unsure, True
         served = {live.id for live in self._registry} if unsure else set()
-        taken = set(await self._database.run(gateways.take_over))
+        taken = set(await self._database.run(lambda c: gateways.take_over(c, ended, self._early_seconds)))
         if unsure:
             rows = await self._database.run(sessions.list_live)
             taken |= {row.id for row in rows} - served - {live.id for live in self._registry}
@@ -212,3 +237,17 @@ class Gateways:
                 self._lifecycle.end(live, "disabled", "its owner was disabled")
             else:
                 await self._hand_over(live, heir_id)
+
+
+async def refuses_connections(address: str) -> bool:
+    """Whether its host says that nobody listens there: also a process that hangs has its connections taken."""
+    parts = urlsplit(address)
+    try:
+        async with asyncio.timeout(DIAL_SECONDS):
+            _, writer = await asyncio.open_connection(parts.hostname, parts.port)
+    except ConnectionRefusedError:
+        return True
+    except (OSError, TimeoutError):
+        return False
+    writer.close()
+    return False

@@ -138,10 +138,26 @@ class SandboxPlaces(msgspec.Struct, frozen=True):
             return None
 
 
-class HostPlaces:
-    """The directories of one service: two services on one host never see each other's sandboxes."""
+class Announcement(msgspec.Struct, frozen=True):
+    """What one of several gateways says to the others on its host: where its sandboxes lie, and to which it belongs.
 
-    def __init__(self, settings: RuntimeSettings) -> None:
+    `groups` are the control groups of its launcher, as /proc has them: those of its sandboxes lie by them.
+    """
+
+    data: str
+    gateways: str
+    groups: str
+
+
+class HostPlaces:
+    """The directories of one service: two services on one host never see each other's sandboxes.
+
+    But for gateways of one database (`kernels.shared_host`). `views` is where workspaces are shown, if elsewhere.
+    """
+
+    ANNOUNCEMENT: Final = "gateway.json"
+
+    def __init__(self, settings: RuntimeSettings, views: Path | None = None) -> None:
         data_directory, run_directory = settings.data_directory, settings.run_directory
         self.tag = hashlib.sha256(str(data_directory).encode()).hexdigest()[:8]
         self.cgroup = f"{settings.cgroup_parent}-{self.tag}"
@@ -150,9 +166,10 @@ class HostPlaces:
         self.sandboxes = data_directory / "sandboxes"
         self.guests = data_directory / "guest"
         self.run = run_directory / self.tag
-        self.views = self.run / "views"
+        self.views = views or self.run / "views"
         self.runtime_state = self.run / "oci"
         self._service = settings.service_uid
+        self._gateways = settings.gateways
         self.uid_claims = run_directory / "uids"
         longest = len(str(self.run)) + 1 + _ID_LENGTH + len(_LONGEST_SOCKET_NAME)
         if longest > _SUN_PATH_BYTES:
@@ -174,10 +191,22 @@ class HostPlaces:
             with _PREPARING:  # a second mount on top would hide the views of the first
                 if not mounts.is_mounted(self.views):
                     mounts.share(self.views)
+        self._announce()
+
+    def _announce(self) -> None:
+        place = self.run / self.ANNOUNCEMENT
+        if not self._gateways or place.exists():
+            return
+        said = Announcement(str(self.data), self._gateways, Path("/proc/self/cgroup").read_text())
+        unfinished = place.with_name(f".{place.name}.{threading.get_ident()}")
+        unfinished.touch(mode=0o600)
+        unfinished.write_bytes(msgspec.json.encode(said))
+        unfinished.replace(place)
 
     def remove_empty(self) -> None:
         """Remove the directories of the run directory that have nothing in them."""
         mounts.detach(self.views)
+        (self.run / self.ANNOUNCEMENT).unlink(missing_ok=True)
         for directory in (self.views, self.runtime_state, self.run):
             with contextlib.suppress(OSError):
                 directory.rmdir()

@@ -123,12 +123,16 @@ def write_guest(directory: Path) -> None:
 
 
 class OciRuntime:
-    """Sandboxes of one data directory. See `SandboxRuntime` for the contract."""
+    """Sandboxes of one data directory. See `SandboxRuntime` for the contract.
 
-    def __init__(self, settings: RuntimeSettings) -> None:
+    `views` is where a service sees their workspaces that is not the data directory's own, `groups` are the control
+    groups of the process that made them, where that is another.
+    """
+
+    def __init__(self, settings: RuntimeSettings, *, views: Path | None = None, groups: str | None = None) -> None:
         self.settings = settings
-        self.places = HostPlaces(settings)
-        self.cgroups = Cgroups(self.places.cgroup)
+        self.places = HostPlaces(settings, views)
+        self.cgroups = Cgroups(self.places.cgroup, own=groups)
         self.commands = {name: self._oci_command(name) for name in (settings.runtime, *settings.more_runtimes)}
         self._uids = UidRanges(
             self.places.uid_claims, base=settings.uid_base, count=settings.uid_ranges, first_id=read_uid_base
@@ -224,7 +228,17 @@ class OciRuntime:
     async def aclose(self) -> None:
         """Remove the service's empty directories and groups; sandboxes that still run are left alone."""
         await self._in_thread(self._remove_empty)
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Let go of this process's threads and nothing else."""
         self._threads.shutdown(wait=False)
+
+    @staticmethod
+    def require_id(sandbox_id: str) -> None:
+        """Raise SandboxFailed for what is no id of a sandbox, and may be a path."""
+        if not _UUID.fullmatch(sandbox_id):
+            raise SandboxFailed(f"a sandbox id is a UUID with dashes, not {sandbox_id!r}")
 
     async def _in_thread(self, work: Callable[[], T], *, unwanted: Callable[[T], None] | None = None) -> T:
         """Do it in a thread. Given up before it began, it never does; later it goes on to its end, half made nothing.
@@ -240,8 +254,7 @@ class OciRuntime:
             raise
 
     def _places(self, sandbox_id: str) -> SandboxPlaces:
-        if not _UUID.fullmatch(sandbox_id):
-            raise SandboxFailed(f"a sandbox id is a UUID with dashes, not {sandbox_id!r}")
+        self.require_id(sandbox_id)
         return self.places.of(sandbox_id)
 
     def _create(self, spec: SandboxSpec) -> SandboxInfo:

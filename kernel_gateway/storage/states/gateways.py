@@ -6,7 +6,7 @@ service that has its database alone is nobody's, and for that one everything is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import msgspec
@@ -67,6 +67,13 @@ class Home(msgspec.Struct, frozen=True):
     live: bool
 
 
+class Alive(msgspec.Struct, frozen=True):
+    """A gateway that lives: where it is reached, and for how long its lease goes on if it is not renewed."""
+
+    address: str
+    left_seconds: float
+
+
 def own(connection: Connection) -> str | None:
     """The gateway whose connection this is; None where no other has the database."""
     found: str | None = connection.get_execution_options().get(OPTION)
@@ -99,10 +106,11 @@ def has_others(connection: Connection, gateway_id: str) -> bool:
     return connection.execute(query.limit(1)).first() is not None
 
 
-def list_alive(connection: Connection) -> dict[str, str]:
-    """The addresses of all gateways that live, by their ids."""
-    query = select(gateways.c.id, gateways.c.address).where(gateways.c.expires > _NOW)
-    return {row.id: row.address for row in connection.execute(query)}
+def list_alive(connection: Connection) -> dict[str, Alive]:
+    """All gateways that live, by their ids."""
+    left = (gateways.c.expires - _NOW).label("left")
+    query = select(gateways.c.id, gateways.c.address, left).where(gateways.c.expires > _NOW)
+    return {row.id: Alive(row.address, row.left / 1_000_000) for row in connection.execute(query)}
 
 
 def is_own(connection: Connection) -> ColumnElement[bool]:
@@ -178,12 +186,13 @@ def take_all(connection: Connection, service_id: str) -> None:
         connection.execute(insert(gateways).values(id=service_id, address="", epoch=1, expires=0))
 
 
-def _end_dead(connection: Connection, gateway_id: str) -> bool:
-    """End the life that a gateway may still have whose lease is over; False when it lives.
+def _end_dead(connection: Connection, gateway_id: str, early_seconds: float = 0.0) -> bool:
+    """End the life that a gateway may still have whose lease is over, or nearly; False when it lives.
 
     It writes nothing from here on. Its transactions that are under way hold its row, so this waits for them.
     """
-    dead = select(gateways.c.id).where(gateways.c.id == gateway_id, gateways.c.expires <= _NOW)
+    over_by = _NOW + micros(early_seconds)
+    dead = select(gateways.c.id).where(gateways.c.id == gateway_id, gateways.c.expires <= over_by)
     if connection.execute(dead.with_for_update()).first() is None:
         return False
     over = update(gateways).where(gateways.c.id == gateway_id).values(epoch=gateways.c.epoch + 1)
@@ -216,15 +225,19 @@ def find_home(connection: Connection, kind: str, name: str) -> Home | None:
     return None if row is None else Home(*row)
 
 
-def take_over(connection: Connection) -> list[str]:
-    """Take workspaces with live sessions of gateways whose leases have run out; the ids of these sessions."""
+def take_over(connection: Connection, ended: Collection[str] = (), early_seconds: float = 0.0) -> list[str]:
+    """Take workspaces with live sessions of gateways whose leases have run out; the ids of these sessions.
+
+    Of those that are known to have `ended` also when they run out within so many seconds.
+    """
     gateway = own(connection)
     mine = gateways.c.id == gateway
     with_live = exists(select(workspaces.c.id).where(workspaces.c.gateway == gateways.c.id, _LIVE))
-    dead = select(gateways.c.id).where(~mine, gateways.c.expires <= _NOW, with_live)
+    nearly = gateways.c.id.in_(ended) & (gateways.c.expires <= _NOW + micros(early_seconds))
+    dead = select(gateways.c.id).where(~mine, (gateways.c.expires <= _NOW) | nearly, with_live)
     taken: list[str] = []
     for each in connection.execute(dead.with_for_update(skip_locked=True).limit(1)).scalars().all():
-        if not _end_dead(connection, each):
+        if not _end_dead(connection, each, early_seconds if each in ended else 0.0):
             continue  # it has come back meanwhile
         some = select(workspaces.c.id).where(workspaces.c.gateway == each, _LIVE).limit(MOST_TAKEN)
         ids = list(connection.execute(some).scalars())

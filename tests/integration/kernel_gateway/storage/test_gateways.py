@@ -102,6 +102,21 @@ def test_a_workspace_stays_where_it_is_while_its_gateway_lives(url: str) -> None
     on_both(url, check)
 
 
+def test_one_that_has_ended_is_taken_over_from_before_its_lease_is_over(url: str) -> None:
+    async def check(first: Database, second: Database) -> None:
+        assert first.lease is not None
+        lease, early = first.lease.place.lease_seconds, 0.3 * first.lease.place.lease_seconds
+        assert await second.run(lambda c: gateways.take_over(c, {"first"}, early)) == [], "it has just renewed it"
+        spent = "UPDATE gateways SET expires = expires - %s WHERE id = 'first'"
+        await second.run(lambda c: c.exec_driver_sql(spent, (round(0.8 * lease * 1_000_000),)) and None)
+        assert await second.run(lambda c: gateways.take_over(c, {"third"}, early)) == []
+        assert await second.run(lambda c: gateways.take_over(c, {"first"}, early)) == ["s"]
+        with pytest.raises(errors.DatabaseUnavailable, match="taken over"):
+            await first.run(lambda c: sessions.touch(c, "s", NOW))
+
+    on_both(url, check)
+
+
 def test_what_gateways_had_is_a_single_service_s_and_copies_of_others_are_old(url: str) -> None:
     async def check(first: Database, second: Database) -> None:
         await first.run(end)

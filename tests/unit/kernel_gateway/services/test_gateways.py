@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
@@ -18,6 +19,7 @@ from kernel_gateway.services.admission.rates import Limits
 from kernel_gateway.services.gateways import Gateways
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage.states import uses
+from kernel_gateway.storage.states.gateways import Alive
 
 ONE = Principal("1", "one", admin=False)
 
@@ -32,9 +34,12 @@ class Failing:
 
     async def run(self, query: Callable[[Connection], Any]) -> Any:
         name = getattr(query, "__name__", "")
-        if name in {"take_over", "list_alive"}:
+        if name == "list_alive":
+            return {}
+        queries = {"exchange", "list_void", "take_over"}
+        self.asked.append(next(each for each in query.__code__.co_names if each in queries))
+        if self.asked[-1] == "take_over":
             return set()
-        self.asked.append(next(each for each in query.__code__.co_names if each in {"exchange", "list_void"}))
         if self.asked[-1] == "list_void":
             return set(), {}
         if self.hangs:
@@ -70,8 +75,31 @@ def test_what_was_revoked_ends_here_where_uses_cannot_be_shared(
         await own._look()
 
     asyncio.run(look())
-    assert database.asked == ["list_void", "exchange"]
+    assert database.asked == ["take_over", "list_void", "exchange"]
     assert limits.list_changed() == {("invocations", "1"): 1}
+
+
+@pytest.mark.parametrize("left_seconds", [0.5, 3.5])
+def test_only_who_is_late_and_refuses_connections_has_ended(left_seconds: float) -> None:
+    async def look() -> set[str]:
+        own = make_gateways(SimpleNamespace(lease=None), Limits(30))
+        with socket.socket() as listens, socket.socket() as hangs, socket.socket() as ended:
+            for each in (listens, hangs, ended):
+                each.bind(("127.0.0.1", 0))
+            listens.listen()
+            hangs.listen(0)
+            full = socket.create_connection(hangs.getsockname())
+            addresses = {
+                "listens": f"http://127.0.0.1:{listens.getsockname()[1]}",
+                "hangs": f"http://127.0.0.1:{hangs.getsockname()[1]}",
+                "ended": f"http://127.0.0.1:{ended.getsockname()[1]}",
+                "unknown": "http://nobody.invalid:1",
+            }
+            found = await own._find_ended({name: Alive(each, left_seconds) for name, each in addresses.items()})
+            full.close()
+            return found
+
+    assert asyncio.run(look()) == ({"ended"} if left_seconds < 1 else set())
 
 
 def test_the_first_look_learns_also_what_has_not_changed_lately(monkeypatch: pytest.MonkeyPatch) -> None:

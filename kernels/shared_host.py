@@ -1,0 +1,206 @@
+"""Sandboxes of several gateways on one host: one takes over those of another whose launcher has ended.
+
+Each gateway has a data directory, whose lock its launcher holds for as long as it lives, and says in its run directory
+which gateways it belongs to (`HostPlaces.prepare`). A sandbox that was taken over stays where it lies; a mark in its
+directory names the data directory of who has it now, and a note in that one where it lies. The lock decides: nobody
+takes from a launcher that lives, nobody begins to live while something is taken from it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from kernels.errors import SandboxGone
+from kernels.oci.namespaces import idmap
+from kernels.oci.places import Announcement, HostPlaces
+from kernels.oci.runtime import OciRuntime
+from kernels.sandbox import Finding, PagedOut, RuntimeSettings, SandboxInfo, SandboxSpec, SandboxUsage
+
+MARK: Final = "taken-by"
+NOTES: Final = "taken"
+_TURNS: Final = "taking.lock"
+
+
+class SharedHost:
+    """`SandboxRuntime` of the sandboxes that this data directory has, wherever they lie. One launcher's, with its lock.
+
+    What others have taken from it is gone for it, until it takes that back.
+    """
+
+    def __init__(self, settings: RuntimeSettings) -> None:
+        self._settings = settings
+        self._own = OciRuntime(settings)
+        self._others: dict[Path, OciRuntime] = {}
+        self._guard = threading.Lock()
+        self._data = settings.data_directory
+        # Nothing of these changes but by this process, which has the lock.
+        self._away = {place.parent.name for place in self._own.places.sandboxes.glob(f"*/{MARK}")}
+        self._away = {each for each in self._away if self._read_holder(self._data, each) != self._data}
+        self._taken = dict(self._read_notes())
+
+    async def check(self) -> tuple[Finding, ...]:
+        return await self._own.check()
+
+    async def create(self, spec: SandboxSpec) -> SandboxInfo:
+        return await self._own.create(spec)
+
+    async def claim(self, sandbox_id: str, *, workspace_ready: bool = False) -> SandboxUsage:
+        return await self._find(sandbox_id).claim(sandbox_id, workspace_ready=workspace_ready)
+
+    async def mark_workspace_ready(self, sandbox_id: str) -> None:
+        await self._find(sandbox_id).mark_workspace_ready(sandbox_id)
+
+    async def reopen(self, sandbox_id: str) -> None:
+        await (await asyncio.to_thread(self._take, sandbox_id)).reopen(sandbox_id)
+
+    async def list(self) -> tuple[SandboxInfo, ...]:
+        found = [info for info in await self._own.list() if info.sandbox_id not in self._away | self._taken.keys()]
+        for other in set(self._taken.values()):
+            found += [info for info in await other.list() if self._taken.get(info.sandbox_id) is other]
+        return tuple(found)
+
+    async def running(self, sandbox_id: str) -> bool:
+        if sandbox_id in self._away:  # asked before it is taken back
+            return await self._own.running(sandbox_id)
+        found = self._look_elsewhere(sandbox_id)
+        return await (self._find(sandbox_id) if found is None else self._open(found)).running(sandbox_id)
+
+    async def usage(self, sandbox_id: str) -> SandboxUsage:
+        return await self._find(sandbox_id).usage(sandbox_id)
+
+    async def watch_memory(self, sandbox_id: str, percents: tuple[int, ...]) -> int:
+        return await self._find(sandbox_id).watch_memory(sandbox_id, percents)
+
+    async def page_out(self, sandbox_id: str) -> PagedOut:
+        return await self._find(sandbox_id).page_out(sandbox_id)
+
+    async def thaw(self, sandbox_id: str) -> None:
+        await self._find(sandbox_id).thaw(sandbox_id)
+
+    async def dial(self, sandbox_id: str, name: str, *, patience_seconds: float = 0) -> socket.socket:
+        return await self._find(sandbox_id).dial(sandbox_id, name, patience_seconds=patience_seconds)
+
+    async def listen(self, sandbox_id: str, name: str) -> socket.socket:
+        return await self._find(sandbox_id).listen(sandbox_id, name)
+
+    async def open_beneath(self, sandbox_id: str, path: bytes) -> int:
+        return await self._find(sandbox_id).open_beneath(sandbox_id, path)
+
+    async def kill(self, sandbox_id: str) -> None:
+        if sandbox_id not in self._away:
+            await self._find(sandbox_id).kill(sandbox_id)
+
+    async def destroy(self, sandbox_id: str) -> None:
+        if sandbox_id in self._away:
+            return
+        await self._find(sandbox_id).destroy(sandbox_id)
+        if self._taken.pop(sandbox_id, None) is not None:
+            (self._data / NOTES / sandbox_id).unlink(missing_ok=True)
+
+    async def aclose(self) -> None:
+        await self._own.aclose()
+        for other in self._others.values():
+            other.let_go()
+
+    def _find(self, sandbox_id: str) -> OciRuntime:
+        if sandbox_id in self._away:
+            raise SandboxGone(f"another gateway has taken over the sandbox {sandbox_id}")
+        return self._taken.get(sandbox_id, self._own)
+
+    def _look_elsewhere(self, sandbox_id: str) -> Announcement | None:
+        """The gateway of ours on this host in whose directory a sandbox lies that this one does not have."""
+        self._own.require_id(sandbox_id)
+        if sandbox_id in self._taken or (self._own.places.sandboxes / sandbox_id).exists():
+            return None
+        for place in sorted(self._settings.run_directory.glob(f"*/{HostPlaces.ANNOUNCEMENT}")):
+            with contextlib.suppress(OSError, msgspec.DecodeError):
+                found = msgspec.json.decode(place.read_bytes(), type=Announcement)
+                same = found.gateways == self._settings.gateways
+                if same and (Path(found.data) / "sandboxes" / sandbox_id).exists():
+                    return found
+        return None
+
+    def _take(self, sandbox_id: str) -> OciRuntime:
+        """The runtime of a sandbox that is this gateway's from now on; raises SandboxGone while another's lives."""
+        with self._guard:
+            found = self._look_elsewhere(sandbox_id)
+            if found is None and sandbox_id not in self._away:
+                return self._find(sandbox_id)
+            self._own.places.prepare()  # where it is shown
+            with self._take_turn():
+                place = self._data if found is None else Path(found.data)
+                holder = self._read_holder(place, sandbox_id)
+                with _hold_lock(holder / "lock", sandbox_id):
+                    if found is not None:  # before the mark, without which it says nothing
+                        self._write(self._data / NOTES / sandbox_id, msgspec.json.encode(found))
+                    self._write(place / "sandboxes" / sandbox_id / MARK, bytes(self._data))
+            # What the other's service saw of it; that process has ended, and so its mounts.
+            idmap.unmount_view(HostPlaces(replace(self._settings, data_directory=holder)).views / sandbox_id)
+            self._away.discard(sandbox_id)
+            if found is not None:
+                self._taken[sandbox_id] = self._open(found)
+            return self._find(sandbox_id)
+
+    def _open(self, found: Announcement) -> OciRuntime:
+        """What does with sandboxes of that directory as their own gateway did, but shows them to this one's service."""
+        data = Path(found.data)
+        if data not in self._others:
+            settings = replace(self._settings, data_directory=data, gateways="")
+            self._others[data] = OciRuntime(settings, views=self._own.places.views, groups=found.groups)
+        return self._others[data]
+
+    def _read_notes(self) -> Iterator[tuple[str, OciRuntime]]:
+        for note in (self._data / NOTES).glob("*-*-*-*-*"):
+            found = msgspec.json.decode(note.read_bytes(), type=Announcement)
+            if self._read_holder(Path(found.data), note.name) == self._data:
+                yield note.name, self._open(found)
+            else:  # it is gone, or was taken by a third, or never was taken
+                note.unlink()
+
+    @staticmethod
+    def _read_holder(data: Path, sandbox_id: str) -> Path:
+        """The data directory of the gateway that has the sandbox which lies in this one."""
+        try:
+            return Path((data / "sandboxes" / sandbox_id / MARK).read_text())
+        except FileNotFoundError:
+            return data
+
+    @staticmethod
+    def _write(place: Path, content: bytes) -> None:
+        place.parent.mkdir(exist_ok=True, mode=0o700)
+        unfinished = place.with_name(f".{place.name}")
+        unfinished.write_bytes(content)
+        unfinished.replace(place)
+
+    @contextlib.contextmanager
+    def _take_turn(self) -> Iterator[None]:
+        """One launcher of this host at a time: two that look whether a third lives would each keep its lock busy."""
+        with (self._settings.run_directory / _TURNS).open("a") as turns:
+            fcntl.flock(turns, fcntl.LOCK_EX)
+            yield
+
+
+@contextlib.contextmanager
+def _hold_lock(place: Path, sandbox_id: str) -> Iterator[None]:
+    """The lock of a data directory whose launcher has ended, which keeps another from starting meanwhile."""
+    try:
+        lock = place.open("rb")
+    except FileNotFoundError:  # the whole directory is gone
+        yield
+        return
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SandboxGone(f"the launcher that has the sandbox {sandbox_id} lives") from None
+        yield

@@ -1,0 +1,107 @@
+"""A launcher takes sandboxes over from another of its gateways on this host, once that has ended."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from kernels.environment import Environment
+from kernels.errors import SandboxFailed, SandboxGone
+from kernels.guest_client.client import GuestClient
+from kernels.runtimes import open_runtime
+from kernels.sandbox import RuntimeSettings, SandboxRuntime, SandboxSpec
+from tests.shared_guest import share_guest
+
+
+@asynccontextmanager
+async def launcher(settings: RuntimeSettings) -> AsyncIterator[SandboxRuntime]:
+    """A runtime, and the lock of its data directory, as a launcher has them."""
+    with (settings.data_directory / "lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        runtime = open_runtime(settings)
+        try:
+            yield runtime
+        finally:
+            await runtime.aclose()
+
+
+async def ask(runtime: SandboxRuntime, sandbox_id: str, command: str) -> str:
+    guest = GuestClient(partial(runtime.dial, sandbox_id))
+    try:
+        await guest.wait_ready(120)
+        return (await guest.run_command(command, timeout_seconds=120, output_bytes=1_000)).stdout
+    finally:
+        await guest.aclose()
+
+
+async def ids(runtime: SandboxRuntime) -> set[str]:
+    return {info.sandbox_id for info in await runtime.list()}
+
+
+@pytest.mark.parametrize("runtime_name", ["runc"])
+def test_taken_over_once_its_launcher_has_ended(
+    runtime_name: str, tmp_path: Path, short_directory: Path, environment: Environment
+) -> None:
+    def settings(name: str, gateways: str = "of one database") -> RuntimeSettings:
+        data = share_guest(tmp_path / name, short_directory)
+        return RuntimeSettings(runtime_name, data, short_directory, gateways=gateways)
+
+    async def try_all() -> None:
+        one, two, alien = settings("one"), settings("two"), settings("alien", "of another")
+        sandbox = str(uuid.uuid4())
+        async with launcher(two) as taker, launcher(alien) as stranger:
+            async with launcher(one) as maker:
+                made = await maker.create(SandboxSpec(sandbox, environment))
+                assert await ask(maker, sandbox, "echo here > kept; cat kept") == "here\n"
+                assert await taker.running(sandbox)
+                with pytest.raises(SandboxGone, match="lives"):
+                    await taker.reopen(sandbox)
+            for nobody in (stranger, open_runtime(replace(two, gateways=""))):
+                assert not await nobody.running(sandbox)
+                with pytest.raises(SandboxGone):
+                    await nobody.reopen(sandbox)
+            with pytest.raises(SandboxFailed):
+                await taker.reopen("../one")
+            await taker.reopen(sandbox)
+            await taker.reopen(sandbox)
+            assert await ids(taker) == {sandbox}
+            (info,) = await taker.list()
+            assert Path(info.workspace_directory, "kept").read_text() == "here\n"
+            assert not Path(made.workspace_directory).exists()
+            assert await ask(taker, sandbox, "cat kept") == "here\n"
+            assert (await taker.usage(sandbox)).pids > 0
+            async with launcher(one) as maker:  # it is back, and has nothing of it
+                assert await ids(maker) == set()
+                await maker.kill(sandbox)
+                await maker.destroy(sandbox)
+                with pytest.raises(SandboxGone):
+                    await maker.usage(sandbox)
+                with pytest.raises(SandboxGone, match="lives"):
+                    await maker.reopen(sandbox)
+        async with launcher(two) as taker:  # it knows after a restart what it had taken
+            assert await ids(taker) == {sandbox}
+            assert await ask(taker, sandbox, "cat kept") == "here\n"
+        async with launcher(one) as maker:
+            assert await maker.running(sandbox)
+            await maker.reopen(sandbox)
+            assert await ask(maker, sandbox, "cat kept") == "here\n"
+            async with launcher(two) as taker:
+                assert await ids(taker) == set()
+                assert not await taker.running(str(uuid.uuid4()))
+        async with launcher(two) as taker:
+            await taker.reopen(sandbox)
+            await taker.destroy(sandbox)
+            assert await ids(taker) == set()
+        async with launcher(one) as maker:
+            assert await ids(maker) == set()
+            assert not list(one.data_directory.glob("sandboxes/*"))
+
+    asyncio.run(try_all())
