@@ -3,7 +3,7 @@ import { defineConfig } from "vite";
 
 // The documents that show what came out of a sandbox, one file each: nothing with an address can be loaded into a document
 // that has no origin, so its script is in it. `--mode` says which: its script in src/frames, and the document around it.
-const DOCUMENTS = { pdf: "pdf", prose: "prose", plotly: "figure", vega: "figure", parquet: "parquet" };
+const DOCUMENTS = { pdf: "pdf", prose: "prose", plotly: "figure", vega: "figure", parquet: "parquet", widgets: "widgets" };
 
 const inOneFile = (name) => ({
   name: "in-one-file",

@@ -4,7 +4,7 @@ import { defineConfig } from "vite";
 
 const OUTPUT = "../kernel_gateway/faces/console/static";
 /** The documents of frames keep their names, which the service knows: what changes with their content is the query. */
-const FRAMES = { output: "public/output.html", ...Object.fromEntries(["pdf", "prose", "plotly", "vega", "parquet"].map((each) => [each, `${OUTPUT}/${each}.html`])) };
+const FRAMES = { output: "public/output.html", ...Object.fromEntries(["pdf", "prose", "plotly", "vega", "parquet", "widgets"].map((each) => [each, `${OUTPUT}/${each}.html`])) };
 const hash = (file) => createHash("sha256").update(readFileSync(new URL(file, import.meta.url))).digest("hex").slice(0, 12);
 
 // What is built is part of the repository, so that nobody who installs the service needs this: names change with

@@ -19,6 +19,32 @@ export interface Output {
   name?: string; text?: Text; data?: Record<string, unknown>; display_id?: string;
   ename?: string; evalue?: string; traceback?: string[];
 }
+/** Of an output that shows a widget: which one, and the state that came with it. */
+const WIDGET = "application/vnd.jupyter.widget-view+json";
+const WIDGET_STATE = "application/vnd.jupyter.widget-state+json";
+
+interface Widgets { state: Record<string, { state?: Record<string, unknown> }> }
+
+/** The state of the widgets that an output shows, as far as it came with it. */
+export function stateOf({ data }: Output): Widgets["state"] | undefined {
+  const found = (data?.[WIDGET_STATE] as Widgets | undefined)?.state;
+  return found !== null && typeof found === "object" ? found : undefined;
+}
+
+export function viewOf({ data }: Output): string | undefined {
+  const id = (data?.[WIDGET] as { model_id?: unknown } | undefined)?.model_id;
+  return typeof id === "string" ? id : undefined;
+}
+
+/** An output after values of a widget have changed; the same one where it shows none of that. */
+export function moveWidget(output: Output, { model_id: id, state }: { model_id: string; state: Record<string, unknown> }): Output {
+  const known = stateOf(output);
+  const model = known && Object.hasOwn(known, id) ? known[id] : undefined;
+  if (!model) return output;
+  const models = { ...known, [id]: { ...model, state: { ...model.state, ...state } } };
+  return { ...output, data: { ...output.data, [WIDGET_STATE]: { ...(output.data![WIDGET_STATE] as object), state: models } } };
+}
+
 export interface Execution {
   id: string; status: "queued" | "running" | "ok" | "error" | "timeout" | "interrupted" | "died" | "rejected";
   language: string; code: string; generation: number; queued_at: string; started_at: string | null;

@@ -2,7 +2,7 @@
 // those before them are listed when somebody scrolls there.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ask, follow, pages, type Execution, type Output, type Page, type ServerEvent } from "./api";
+import { ask, follow, moveWidget, pages, viewOf, type Execution, type Output, type Page, type ServerEvent } from "./api";
 
 const AGAIN_SECONDS = [1, 2, 5, 10, 30];
 const FRAME_MILLISECONDS = 60;
@@ -197,7 +197,9 @@ export function useExecutions(id: string, whole = false): Followed {
       try {
         for await (const event of follow(`/v1/sessions/${id}/executions/${execution}/events`, own.signal)) {
           const before = known.get(execution);
+          const outputs = streamed.outputs;
           streamed = apply(streamed, event);
+          if (streamed.outputs === outputs) changeOthers(event);
           if (before && !before.ended_at) { known.set(execution, { ...before, outputs: streamed.outputs }); show(); }
         }
       } catch {
@@ -207,6 +209,16 @@ export function useExecutions(id: string, whole = false): Followed {
       streams.delete(execution);
       stop.signal.removeEventListener("abort", end);
       if (!stop.signal.aborted) await fetchOne(execution);
+    }
+
+    /** A display of an earlier execution, of which this one has changed what it shows. */
+    function changeOthers(event: ServerEvent): void {
+      if (event.event !== "widget" && event.event !== "update") return;
+      for (const [other, before] of known) {
+        if (!before.outputs.length || streams.has(other)) continue;
+        const outputs = change(before.outputs, event);
+        if (outputs !== before.outputs) known.set(other, { ...before, outputs });
+      }
     }
 
     const newest = `/v1/sessions/${id}/executions?newest_first=true&limit=`;
@@ -320,8 +332,15 @@ function change(outputs: Output[], { event, data }: ServerEvent): Output[] {
     return [...outputs, { output_type: event === "result" ? "execute_result" : "display_data", data: data.data, display_id: data.display_id }];
   }
   if (event === "update") {
-    return outputs.map((each) => (each.display_id === data.display_id ? { ...each, data: data.data } : each));
+    return replace(outputs, (each) => ((each.display_id ?? viewOf(each)) === data.display_id ? { ...each, data: data.data } : each));
   }
+  if (event === "widget") return replace(outputs, (each) => moveWidget(each, data));
   if (event === "error") return [...outputs, { output_type: "error", ename: data.name, evalue: data.value, traceback: data.traceback }];
   return outputs;
+}
+
+/** The same array where none is another. */
+function replace(outputs: Output[], make: (output: Output) => Output): Output[] {
+  const made = outputs.map(make);
+  return made.some((each, at) => each !== outputs[at]) ? made : outputs;
 }

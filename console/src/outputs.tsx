@@ -3,7 +3,7 @@
 import { memo } from "preact/compat";
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { parseAnsi } from "./ansi";
-import type { Output, Text } from "./api";
+import { stateOf, viewOf, type Output, type Text } from "./api";
 import type { Given } from "./frames/talk";
 
 const LINES_SHOWN = 400;
@@ -13,7 +13,7 @@ const MOST_FIGURE_CHARACTERS = 8_000_000;
 const PICTURES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 /** `application/vnd.vegalite.v5+json`, and as Altair 6 has it, `application/vnd.vegalite.v6.json`. */
 const VEGA = /^application\/vnd\.vega(lite)?\.v[\d.]+[+.]json$/;
-const TITLES = { output: "Output", prose: "Text with formulas", plotly: "Figure", vega: "Chart" };
+const TITLES = { output: "Output", prose: "Text with formulas", plotly: "Figure", vega: "Chart", widgets: "Widget" };
 
 export function join(text: Text | undefined): string {
   return Array.isArray(text) ? text.join("") : text ?? "";
@@ -78,7 +78,7 @@ function Rich({ data }: { data: Record<string, unknown> }) {
   const alternative = plain ?? "A picture that the code has shown";
   const figure = useMemo(() => findFigure(data), [data]);
   if (figure) return <Figure {...figure} plain={plain} of={data} />;
-  if ("application/vnd.jupyter.widget-view+json" in data) return <Widget plain={plain} />;
+  if (viewOf({ data } as Output) !== undefined) return <Widget data={data} plain={plain} />;
   const html = text("text/html");
   if (html !== undefined) return <Html html={html} plain={plain} of={data} />;
   for (const [type, latex] of [["text/markdown", false], ["text/latex", true]] as const) {
@@ -137,8 +137,12 @@ function Figure({ kind, figure, plain, of }: Found & { plain?: string; of: objec
   return <>{plain !== undefined && <Terminal text={plain} />}<p class="hint">This figure is too large for this page. It shows in JupyterLab, which <b>Attach</b> opens.</p></>;
 }
 
-/** A widget is a conversation with the kernel, which scripts of its author hold. Here is what it says of itself as text. */
-function Widget({ plain }: { plain?: string }) {
+/** What a kernel has said of a widget is drawn; of one whose kernel said nothing that is kept, there is its text. */
+function Widget({ data, plain }: { data: Record<string, unknown>; plain?: string }) {
+  const view = viewOf({ data } as Output);
+  const state = stateOf({ data } as Output);
+  const given = useMemo(() => ({ widget: { view: view!, state: state! } }), [view, state]);
+  if (view !== undefined && state) return <Frame kind="widgets" given={given} of={data} />;
   return <>{plain !== undefined && <Terminal text={plain} />}<p class="hint">A widget, as text and as it was at first. It moves in JupyterLab, which <b>Attach</b> opens.</p></>;
 }
 
@@ -157,6 +161,7 @@ function Html({ html, plain, of }: { html: string; plain?: string; of: object })
 /** What is as it was is not drawn again. */
 function isSame(one: Given, other: Given): boolean {
   return one.html === other.html && one.text === other.text && one.latex === other.latex
+    && one.widget?.view === other.widget?.view && one.widget?.state === other.widget?.state
     && (one.figure === other.figure || JSON.stringify(one.figure) === JSON.stringify(other.figure));
 }
 
@@ -168,7 +173,7 @@ export const addressOf = (kind: string) => `/console/${kind}.html?${FRAME_HASHES
 const known = new WeakMap<object, number>();
 
 /** A frame of an origin of its own, from which nothing gets out: it is given what it shows, and says how high that is. */
-export function Frame({ kind, given, of }: { kind: "output" | "prose" | "plotly" | "vega"; given: Given; of?: object }) {
+export function Frame({ kind, given, of }: { kind: "output" | "prose" | "plotly" | "vega" | "widgets"; given: Given; of?: object }) {
   const frame = useRef<HTMLIFrameElement>(null);
   const [height, setHeight] = useState(of && known.get(of) || 60);
   const ready = useRef(false);

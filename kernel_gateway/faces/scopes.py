@@ -34,6 +34,7 @@ OPEN_CONSOLE: Final = (
         "GetConsolePlotlyFrame",
         "GetConsoleVegaFrame",
         "GetConsoleParquetFrame",
+        "GetConsoleWidgetsFrame",
         "GetConsoleAsset",
         "LookAtConsoleLink",
         "SignIn",

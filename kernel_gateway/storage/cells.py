@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, bindparam, insert, or_, select
 
-from kernel_gateway.storage.columns import seconds, seconds_or_none
-from kernel_gateway.storage.tables import cells, executions, notes
+from kernel_gateway.storage.columns import seconds, seconds_or_none, to_json
+from kernel_gateway.storage.tables import cell_widgets, cells, executions, notes
 
 PAGE_BYTES = 4_000_000
 """Cells read at once, besides the first."""
+WIDGET_BYTES = 8_000_000
+"""State of widgets that a notebook has, that of the latest cells."""
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -25,13 +27,17 @@ class Head(msgspec.Struct, frozen=True):
 
 
 class NewCell(msgspec.Struct, frozen=True):
-    """A cell to be written; it tells of an execution, of a note by its number, or of neither."""
+    """A cell to be written; it tells of an execution, of a note by its number, or of neither.
+
+    `widgets` are those that it shows or has changed, by their ids.
+    """
 
     cell_id: str
     cell: bytes
     hash: str
     execution_id: str | None = None
     note: int | None = None
+    widgets: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
 class Unrecorded(msgspec.Struct, frozen=True):
@@ -150,6 +156,13 @@ def append(connection: Connection, session_id: str, after: Head, new: Sequence[N
         total += len(cell.cell)
         rows.append(_values(session_id, position, cell, total))
     connection.execute(_APPEND, rows)
+    told = [
+        {"session_id": session_id, "position": position, "models": to_json(cell.widgets)}
+        for position, cell in enumerate(new, start=after.cells)
+        if cell.widgets
+    ]
+    if told:
+        connection.execute(insert(cell_widgets), told)
     return Head(after.cells + len(new), new[-1].cell_id, new[-1].hash, total)
 
 
@@ -160,6 +173,23 @@ def page(connection: Connection, session_id: str, after: Head) -> tuple[list[byt
     if not rows:
         return [], after
     return [row.cell for row in rows], Head(rows[-1].position + 1, total_bytes=rows[-1].total_bytes)
+
+
+def read_widgets(connection: Connection, session_id: str, count: int) -> dict[str, msgspec.Raw]:
+    """The widgets of a record's first `count` cells by their ids, each as its last cell left it, as JSON."""
+    query = (
+        select(cell_widgets.c.models)
+        .where(cell_widgets.c.session_id == session_id, cell_widgets.c.position < count)
+        .order_by(cell_widgets.c.position.desc())
+    )
+    found: dict[str, msgspec.Raw] = {}
+    size = 0
+    for row in connection.execute(query):
+        size += len(row.models)
+        if size > WIDGET_BYTES:
+            break
+        found = msgspec.json.decode(row.models, type=dict[str, msgspec.Raw]) | found
+    return found
 
 
 def links(connection: Connection, session_id: str) -> list[tuple[str, str]]:

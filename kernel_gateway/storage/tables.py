@@ -278,6 +278,7 @@ executions = Table(
     Column("ended", BigInteger),
     UniqueConstraint("session_id", "idempotency_key"),
     Index("ix_executions_session_id_number", "session_id", "number"),
+    Index("ix_executions_session_id_kind_number", "session_id", "kind", "number"),
     Index(
         "ix_executions_open",
         "session_id",
@@ -322,6 +323,18 @@ cells = Table(
 """The record of a session as it is written: one row for each cell of its notebook, in order, never changed. `cell` is
 the cell's JSON, `hash` its link in the chain; it tells of an execution (`execution_id`), of a note, or of neither.
 `total_bytes` is what it and all cells before it have."""
+
+cell_widgets = Table(
+    "cell_widgets",
+    metadata,
+    _number(),
+    Column("session_id", ForeignKey("sessions.id"), nullable=False),
+    Column("position", Integer, nullable=False),
+    Column("models", LargeBinary, nullable=False),
+    UniqueConstraint("session_id", "position"),
+)
+"""The widgets that the cell at `position` shows or has changed, as they were at its end: JSON, by their ids. A notebook
+has those of all cells in one place."""
 
 revisions = Table(
     "revisions",

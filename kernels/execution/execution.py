@@ -95,7 +95,7 @@ async def execute(
     does not end within the grace has `needs_kill`. A kernel that dies is an outcome; raises the error of a hub that
     failed for another reason. When the caller is cancelled the code runs on, and nothing listens to it any more.
     """
-    run = _Run(hub, OutputCollector(caps), emit, interrupt, dialect or Dialect())
+    run = _Run(hub, OutputCollector(caps, hub.widgets), emit, interrupt, dialect or Dialect())
     run.request, run.execution_id = request, execution_id
     unsubscribe = hub.subscribe(run.deliver, failed=run.fail, skipped=run.skip)
     try:

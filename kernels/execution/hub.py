@@ -21,6 +21,7 @@ from typing import Any, Final
 from kernels.cancelling import cancel_all
 from kernels.errors import DeadlineExceeded, Death, KernelDied, KernelsError, SandboxFailed
 from kernels.execution.runs import Durable, Runs
+from kernels.execution.widgets import COMMS, Widgets
 from kernels.guest.relay.frames import MOST_NOTE
 from kernels.wire import zmtp
 from kernels.wire.channel import Pace
@@ -55,7 +56,8 @@ class Hub:
     `lost` says that the kernel's sockets closed although no event had said that the kernel ended: it may still run and
     wants killing. `refused` counts messages that were malformed or wrongly signed. `interrupts` counts interrupts that
     someone asked for, see `note_interrupt`. `kernel_info` is the kernel's own description of itself, which it gives on
-    the channel `greeted_on`: one where answering is published. `runs` says which request carries out which execution.
+    the channel `greeted_on`: one where answering is published. `runs` says which request carries out which execution,
+    and `widgets` are those that this process has heard of.
     """
 
     is_former = False
@@ -71,7 +73,7 @@ class Hub:
         self.interrupts = 0
         self.kernel_info: dict[str, Any] = {}
         self.error: KernelsError | None = None
-        self.runs = Runs()
+        self.runs, self.widgets = Runs(), Widgets()
         self.wake: Callable[[], None] | None = None
         """Set while the sandbox stands still: called before something is sent, which waits in the socket until then."""
         self._connection = connection
@@ -446,6 +448,8 @@ class Hub:
     def _dispatch(self, name: str, message: Message) -> None:
         if name == "iopub":
             self._published.set()
+            if message.msg_type in COMMS:
+                self.widgets.feed(message.msg_type, message.content, message.buffers)
         else:
             reply = self._requests.get(message.parent_id)
             if reply is not None and not reply.done() and message.parent_session in ("", self.session):

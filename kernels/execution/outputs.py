@@ -15,7 +15,8 @@ from typing import Any, Final
 import msgspec
 
 from kernels.capped_text import CappedStream, Segment, cut_middle, encodable
-from kernels.json_values import values_in
+from kernels.execution.widgets import COMMS, STATE, VIEW, Widgets, view_of
+from kernels.json_values import clean_json, values_in
 
 Content = dict[str, Any]
 Output = dict[str, Any]
@@ -25,9 +26,6 @@ _JSON_TYPE: Final = re.compile(r"application/json|application/[a-zA-Z0-9.+-]*\+j
 _OUTPUT_OVERHEAD_BYTES: Final = 1024
 _VALUE_BYTES: Final = 64
 _MOST_ITEMS: Final = 10_000
-_MOST_LEVELS: Final = 100
-"""Of objects and lists in each other: what puts a notebook together goes down into them by recursion."""
-_TOO_DEEP: Final = f"[not kept: nested in more than {_MOST_LEVELS} levels]"
 _MOST_UPDATES: Final = 50
 """Ids that one execution updates."""
 _MOST_UPDATED: Final = 20
@@ -102,9 +100,13 @@ class _Rich:
 
 
 class OutputCollector:
-    """Fed with one execution's published messages, in order."""
+    """Fed with one execution's published messages, in order.
 
-    def __init__(self, caps: OutputCaps) -> None:
+    A displayed widget is a display whose id is the widget's own: what changes the widget is an update of it.
+    """
+
+    def __init__(self, caps: OutputCaps, widgets: Widgets | None = None) -> None:
+        """`widgets` are those of the kernel, which have taken in each message before this."""
         self.error: UserError | None = None
         self.execution_count: int | None = None
         self._caps = caps
@@ -114,6 +116,9 @@ class OutputCollector:
         self._event_rich_left = caps.event_rich_bytes
         self._told: set[str] = set()
         self._updates: dict[str, _Rich] = {}
+        self._widgets = widgets
+        self._moved: dict[str, None] = {}
+        """Displayed widgets that have changed since, of whichever execution."""
 
     def feed(self, msg_type: str, content: Content) -> list[Event]:
         """Take one message in; returns the events for subscribers. Unknown types are ignored."""
@@ -129,7 +134,7 @@ class OutputCollector:
             return self._error(content)
         if msg_type == "execute_input":
             self._count(content)
-        return []
+        return self._change_widget(content) if msg_type in COMMS else []
 
     def skip(self, size_bytes: int, why: str = "it is larger than any message may be") -> list[Event]:
         """A message was too large to be read at all: leave a note in its place."""
@@ -139,6 +144,7 @@ class OutputCollector:
 
     def snapshot(self) -> Outputs:
         """The outputs as they are now."""
+        self._take_moved()
         texts: dict[str, list[str]] = {"stdout": [], "stderr": []}
         outputs: list[Output] = []
         places: dict[int, int] = {}
@@ -212,8 +218,49 @@ class OutputCollector:
 
     def _rich(self, output_type: str, content: Content) -> list[Event]:
         self._count(content)
+        data, metadata, size = self._bundle(content)
+        widget = view_of(data) if STATE in data else None
+        return self._keep(output_type, data, metadata, size, _display_id(content) or widget)
+
+    def _bundle(self, content: Content) -> tuple[Content, Content, int]:
+        """Data and metadata of a display, of a widget with its state, and how many bytes they weigh."""
         data, metadata, size = clean_bundle(content)
-        return self._keep(output_type, data, metadata, size, _display_id(content))
+        if VIEW in data and self._widgets is not None:
+            state = self._widgets.show(data, metadata)
+            if state is not None:
+                data[STATE] = state
+                size += len(msgspec.json.encode(state))
+        return data, metadata, size
+
+    def _change_widget(self, content: Content) -> list[Event]:
+        """Told at once; what it makes of outputs is read at the end, once for all changes."""
+        change = self._widgets.change_of(content) if self._widgets is not None else None
+        if change is None or self._widgets is None:
+            return []
+        self._moved |= dict.fromkeys(change.views)
+        if change.state is not None:
+            told = {"model_id": change.model_id, "state": change.state}
+            return self._charge(Event("widget", told), _VALUE_BYTES + len(msgspec.json.encode(told)))
+        events = []
+        for view in change.views if self._event_rich_left else ():
+            if (found := self._widgets.bundle(view)) is not None:
+                told = {"display_id": view, "data": found[0], "metadata": found[1]}
+                events += self._charge(Event("update", told), _weight(*found, len(msgspec.json.encode(told))))
+        return events
+
+    def _take_moved(self) -> None:
+        """Widgets as they are now: in the outputs that show them, and for outputs of earlier executions."""
+        for view in self._moved:
+            found = self._widgets.bundle(view) if self._widgets is not None else None
+            if found is None:
+                continue
+            size = len(msgspec.json.encode(found))
+            weight = _weight(*found, size)
+            for item in self._items:
+                if isinstance(item, _Rich) and view_of(item.output.get("data")) == view:
+                    self._fill(item, *found, size, weight)
+            self._remember(view, {"data": found[0], "metadata": found[1]}, weight)
+        self._moved.clear()
 
     def _keep(
         self, output_type: str, data: Content, metadata: Content, size: int, display_id: str | None
@@ -247,7 +294,7 @@ class OutputCollector:
         display_id = _display_id(content)
         if display_id is None:
             return []
-        data, metadata, size = clean_bundle(content)
+        data, metadata, size = self._bundle(content)
         weight = _weight(data, metadata, size)
         event = Event("update", {"display_id": display_id, "data": data, "metadata": metadata})
         for item in self._displays.get(display_id, ()):
@@ -326,7 +373,7 @@ def clean_bundle(content: Content) -> tuple[Content, Content, int]:
         media_type, _ = encodable(name)
         data[media_type], size = _clean_value(media_type, value)
         total += size + len(media_type)
-    metadata, size = _clean_json(content.get("metadata"))
+    metadata, size = clean_json(content.get("metadata"))
     return data, metadata if isinstance(metadata, dict) else {}, total + size
 
 
@@ -335,36 +382,15 @@ def _clean_value(media_type: str, value: Any) -> tuple[Any, int]:
         value = "".join(value)
     if isinstance(value, str):
         return encodable(value)
-    cleaned, size = _clean_json(value)
+    cleaned, size = clean_json(value)
     if _JSON_TYPE.fullmatch(media_type):
         return cleaned, size
     return msgspec.json.encode(cleaned).decode(), size
 
 
-def _clean_json(value: Any) -> tuple[Any, int]:
-    """A value that strict JSON can carry, NaN as null, and its size; None when there is no such value."""
-    if _is_too_deep(value):
-        return _TOO_DEEP, len(_TOO_DEEP)
-    try:
-        encoded = msgspec.json.encode(value)
-        return msgspec.json.decode(encoded), len(encoded)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError, TypeError, ValueError):
-        return None, 4
-
-
 def _weight(data: Content, metadata: Content, size_bytes: int) -> int:
     """What keeping a bundle takes in memory, about: many small values take more than their text."""
     return size_bytes + _OUTPUT_OVERHEAD_BYTES + _VALUE_BYTES * (values_in(data) + values_in(metadata))
-
-
-def _is_too_deep(value: Any) -> bool:
-    level = [value]
-    for _ in range(_MOST_LEVELS):
-        inner = [each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list)]
-        level = [each for values in inner for each in values if isinstance(each, dict | list)]
-        if not level:
-            return False
-    return True
 
 
 def _display_id(content: Content) -> str | None:

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from kernels.execution.widgets import COMMS
 from kernels.wire.message import Message
 
 MOST_RUNS: Final = 1_000
@@ -79,7 +80,7 @@ class Runs:
 
         None too when it is on record already: `number` is where in the stream it ended, 0 without a relay.
         """
-        if message.msg_type not in OUTPUTS:
+        if message.msg_type not in OUTPUTS and message.msg_type not in COMMS:
             return None
         if message.parent_type not in ("", "execute_request"):
             return self._unless_durable("", number)

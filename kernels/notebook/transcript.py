@@ -15,7 +15,7 @@ import binascii
 import hashlib
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +24,7 @@ import msgspec
 from kernels.capped_text import cut_middle, encodable
 from kernels.errors import Death
 from kernels.execution.outputs import Output, Truncated, clean_bundle
+from kernels.execution.widgets import STATE
 from kernels.notebook import chain
 
 if TYPE_CHECKING:
@@ -164,16 +165,25 @@ def seal(cell: dict[str, Any], previous: str) -> Sealed:
 
 
 def ending(
-    session_id: str, environment: str, *, cells: int, head: str, name: str = "", kernel: NotebookKernel | None = None
+    session_id: str,
+    environment: str,
+    *,
+    cells: int,
+    head: str,
+    name: str = "",
+    kernel: NotebookKernel | None = None,
+    widgets: Mapping[str, Any] | None = None,
 ) -> bytes:
     """What follows the written cells, of which there are so many; `head` is the link of the last one.
 
-    `kernel` is the one that the notebook names as its own; None is Python's.
+    `kernel` is the one that the notebook names as its own; None is Python's. `widgets` are those that the cells show,
+    by their ids, where front ends look for them.
     """
     about: dict[str, Any] = {"session_id": _plain(session_id), "environment": _plain(environment)}
     about |= {"name": _plain(name)} if name else {}
     about |= {"cells": cells, "head": head}
-    metadata = msgspec.json.encode({**_language_of(kernel), "sandcell": about})
+    shown = {"widgets": {STATE: {"version_major": 2, "version_minor": 0, "state": widgets}}} if widgets else {}
+    metadata = msgspec.json.encode({**_language_of(kernel), "sandcell": about, **shown})
     return b'\n], "metadata": ' + metadata + b', "nbformat": 4, "nbformat_minor": 5}\n'
 
 

@@ -27,8 +27,10 @@ from kernels.replay.tokens import Clock
 _BYTES: Final = re.compile(r"(?:image/(?!svg)|audio/|video/|font/)[\w.+-]+|application/(?:pdf|zip|octet-stream)")
 _MARKUP: Final = frozenset({"text/html", "image/svg+xml", "application/xml", "text/xml"})
 _NAME: Final = re.compile(r"<[^<>\n]{1,200}>")
-_OF_FRONTENDS: Final = re.compile(r"application/vnd\.(?:google\.colaboratory|microsoft|deepnote|databricks)\.[\w.+-]+")
-"""Types that an editor adds to a notebook for itself."""
+_OF_FRONTENDS: Final = re.compile(
+    r"application/vnd\.(?:(?:google\.colaboratory|microsoft|deepnote|databricks)\.[\w.+-]+|jupyter\.widget-state\+json)"
+)
+"""Types that an editor adds for itself; and the state of widgets, of which texts and views say what is alike."""
 _SHOWN_METADATA: Final = ("width", "height", "alt", "isolated")
 _ERROR: Final = re.compile(
     r"[ |+-]{0,40}[A-Za-z_][\w.]{0,100}(?:Error|Exception|Warning|Interrupt|Exit|Group)\w{0,40}: "

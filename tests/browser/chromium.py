@@ -48,6 +48,8 @@ class Page:
         self._answers: dict[int, asyncio.Future[Any]] = {}
         self._reader = asyncio.create_task(self._read())
         self._news = asyncio.Event()
+        self._targets: dict[str, dict[str, Any]] = {}
+        """Frames that have no origin, by their sessions of the protocol, once `in_frame` has asked for them."""
 
     async def open(self) -> None:
         target = await self.ask("Target.createTarget", url="about:blank")
@@ -61,9 +63,10 @@ class Page:
         """The answer to one command."""
         self._asked += 1
         answer = self._answers[self._asked] = asyncio.get_running_loop().create_future()
+        of = params.pop("session", None if method.startswith("Target.") else self._session)
         message = {"id": self._asked, "method": method, "params": params}
-        if self._session is not None and not method.startswith("Target."):
-            message["sessionId"] = self._session
+        if of is not None:
+            message["sessionId"] = of
         await self._socket.write_message(json.dumps(message))
         return await asyncio.wait_for(answer, DEADLINE_SECONDS)
 
@@ -110,6 +113,21 @@ class Page:
                 await asyncio.sleep(0.05)
         return found
 
+    async def in_frame(self, kind: str, expression: str) -> Any:
+        """The value of JavaScript in a frame that has this document of the console, once it counts as true in one."""
+        watch = {"autoAttach": True, "waitForDebuggerOnStart": False, "flatten": True}
+        await self.ask("Target.setAutoAttach", **watch, session=self._session)
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while True:
+                for session in [name for name, of in self._targets.items() if f"/console/{kind}.html" in of["url"]]:
+                    asked = {"expression": expression, "returnByValue": True, "session": session}
+                    with contextlib.suppress(RuntimeError):  # the frame has gone
+                        answer = await self.ask("Runtime.evaluate", **asked)
+                        assert "exceptionDetails" not in answer, answer
+                        if found := answer["result"].get("value"):
+                            return found
+                await asyncio.sleep(0.05)
+
     async def type(self, text: str) -> None:
         """Type into what has the focus."""
         await self.ask("Input.insertText", text=text)
@@ -151,12 +169,22 @@ class Page:
         while (text := await self._socket.read_message()) is not None:
             message = json.loads(text)
             if (answer := self._answers.pop(message.get("id"), None)) is None:
+                self._note_frame(message["method"], message["params"])
                 self.events.append(message)
                 self._news.set()
             elif "error" in message:
                 answer.set_exception(RuntimeError(str(message["error"])))
             else:
                 answer.set_result(message["result"])
+
+    def _note_frame(self, method: str, about: dict[str, Any]) -> None:
+        if method == "Target.attachedToTarget":
+            self._targets[about["sessionId"]] = about["targetInfo"]
+        elif method == "Target.targetInfoChanged":  # it is empty at first
+            news = about["targetInfo"]
+            self._targets |= {name: news for name, of in self._targets.items() if of["targetId"] == news["targetId"]}
+        elif method == "Target.detachedFromTarget":
+            self._targets.pop(about["sessionId"], None)
 
 
 @contextlib.asynccontextmanager

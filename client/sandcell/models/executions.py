@@ -145,9 +145,10 @@ class Submission(Model, forbid_unknown_fields=True):
 class Event(Model):
     """One entry of an execution's log; `sequence` starts at 1 and is the SSE id.
 
-    `event` is one of started, stream, display, update, result, error, clear, generation, interrupt, memory, truncated,
-    ended, and late for output that comes after that. In the events of a session it is one of execution (queued, begun,
-    or ended), generation (a blank kernel), lease (one begins or ends), truncated and ended.
+    `event` is one of started, stream, display, update, widget (values of a displayed widget that changed), result,
+    error, clear, generation, interrupt, memory, truncated, ended, and late for output that comes after that. In the
+    events of a session it is one of execution (queued, begun, or ended), generation (a blank kernel), lease (one begins
+    or ends), truncated and ended.
     """
 
     sequence: int

@@ -2,7 +2,7 @@
 // that is. The origin of a frame is none, so neither side can name the other's; each looks at who sent a message.
 
 /** What the page sends; of each kind of frame one field. */
-export interface Given { html?: string; text?: string; latex?: boolean; figure?: unknown }
+export interface Given { html?: string; text?: string; latex?: boolean; figure?: unknown; widget?: { view: string; state: Record<string, unknown> } }
 
 function measure(): void {
   parent.postMessage({ height: Math.ceil(document.body.getBoundingClientRect().bottom) }, "*");
@@ -28,8 +28,12 @@ export function listen(show: (given: Given) => void | Promise<void>): void {
 const FORBIDDEN = "script, meta, base, link, iframe, frame, object, embed, form, portal, noscript";
 
 /** HTML without what would do more than show; the policy of the frame lets none of that act either. */
-export function put(html: string): void {
+export function clean(html: string): Node[] {
   const page = new DOMParser().parseFromString(html, "text/html");
   for (const each of page.querySelectorAll(FORBIDDEN)) each.remove();
-  document.body.replaceChildren(...page.head.childNodes, ...page.body.childNodes);
+  return [...page.head.childNodes, ...page.body.childNodes];
+}
+
+export function put(html: string): void {
+  document.body.replaceChildren(...clean(html));
 }

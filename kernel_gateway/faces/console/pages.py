@@ -1,9 +1,9 @@
 """The documents of the console as they are sent: built files, compressed once, and what a browser may do on each.
 
 The page itself may load scripts and styles of this service and nothing else from anywhere. What a sandbox put out as
-HTML, Markdown or a figure's description, or wrote as a PDF or in Parquet, is shown or read in a frame of an origin of
-its own, in which only the frame's one script runs; nothing of it can ask anybody for anything, nor lead the frame
-elsewhere, which the policy of the page around it says.
+HTML, Markdown or a description of a figure or a widget, or wrote as a PDF or in Parquet, is shown or read in a frame of
+an origin of its own, in which only the frame's one script runs; nothing of it can ask anybody for anything, nor lead
+the frame elsewhere, which the policy of the page around it says.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MEDIA_TYPES: Final = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-FRAMES: Final = ("output.html", "pdf.html", "prose.html", "plotly.html", "vega.html", "parquet.html")
+FRAMES: Final = ("output.html", "pdf.html", "prose.html", "plotly.html", "vega.html", "parquet.html", "widgets.html")
 """Documents whose one script is in them: they have no origin, from which a script could be loaded."""
 _PAGE_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "

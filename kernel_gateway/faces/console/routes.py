@@ -189,6 +189,7 @@ TABLE: Final = (
             ("plotly.html", "GetConsolePlotlyFrame", "figures of Plotly"),
             ("vega.html", "GetConsoleVegaFrame", "charts of Vega and Vega-Lite"),
             ("parquet.html", "GetConsoleParquetFrame", "rows of Parquet files, which it reads"),
+            ("widgets.html", "GetConsoleWidgetsFrame", "Jupyter's widgets as their kernel describes them"),
         )
     ),
     Route("GET", "/console/assets/{name}", get_asset, name="GetConsoleAsset", summary="Its scripts and styles"),

@@ -15,6 +15,7 @@ from kernel_gateway.storage.cells import NewCell
 from kernel_gateway.storage.executions import ExecutionRow, NoteRow, StoredOutcome, StoredUpdate
 from kernels.errors import Death
 from kernels.execution.outputs import Output, Truncated
+from kernels.execution.widgets import models_in
 from kernels.notebook import transcript
 from kernels.notebook.revised import digest_content
 from kernels.notebook.transcript import Blob
@@ -71,12 +72,21 @@ def write(entries: Sequence[Entry], *, previous: str, told: str) -> Written:
             previous = sealed.hash
             execution = entry.row.id if entry.row is not None and cell["cell_type"] == "code" else None
             note = entry.note.number if entry.note is not None else None
-            made.cells.append(NewCell(sealed.id, sealed.data, sealed.hash, execution, note))
+            widgets = _widgets(cell, rendered.updates) if execution else {}
+            made.cells.append(NewCell(sealed.id, sealed.data, sealed.hash, execution, note, widgets))
         blobs.update({each.name: each for each in rendered.blobs})
         made.updates.extend(rendered.updates)
         told = "" if entry.row is None else death_detail(entry.row)
     made.blobs.extend(blobs.values())
     return made
+
+
+def _widgets(cell: dict[str, Any], updates: Sequence[Update]) -> dict[str, Any]:
+    """The widgets that a cell shows, or has changed."""
+    found: dict[str, Any] = {}
+    for each in [*cell["outputs"], *(update.content for update in updates)]:
+        found |= models_in(each)
+    return found
 
 
 def death_detail(row: ExecutionRow) -> str:

@@ -33,6 +33,7 @@ from kernel_gateway.storage.executions import ExecutionRow, Said, StoredOutcome
 from kernels.execution.hub import Hub
 from kernels.execution.outputs import Event, OutputCaps, OutputCollector
 from kernels.execution.runs import OUTPUTS
+from kernels.execution.widgets import COMMS
 from kernels.wire.message import Message
 
 log = structlog.get_logger(__name__)
@@ -58,7 +59,7 @@ class _Heard:
         self.hub = hub
         self.generation = generation
         self.first = self.last = now
-        self.collector = OutputCollector(OutputCaps(text_bytes=TEXT_BYTES, rich_bytes=RICH_BYTES))
+        self.collector = OutputCollector(OutputCaps(text_bytes=TEXT_BYTES, rich_bytes=RICH_BYTES), hub.widgets)
 
     def outcome(self) -> StoredOutcome:
         return make_stored_outcome(self.collector.snapshot())
@@ -156,7 +157,7 @@ class LateOutputs:
 
     def _deliver(self, hub: Hub, channel: str, message: Message) -> None:
         """A message of a kernel's; called by the hub for each."""
-        if channel != "iopub" or message.msg_type not in OUTPUTS:
+        if channel != "iopub" or not (message.msg_type in OUTPUTS or _changes_widget(hub, message)):
             return
         of = hub.runs.late_of(message, hub.position)
         if of is None:
@@ -266,4 +267,13 @@ def _with_origin(row: ExecutionRow, origin: ExecutionRow) -> ExecutionRow:
         author=origin.author,
         face=origin.face,
         provenance={"late_of": origin.id},
+    )
+
+
+def _changes_widget(hub: Hub, message: Message) -> bool:
+    """Whether code that was executed has changed something displayed; what a front end moves is on no record."""
+    return (
+        message.msg_type in COMMS
+        and message.parent_type == "execute_request"
+        and hub.widgets.change_of(message.content) is not None
     )

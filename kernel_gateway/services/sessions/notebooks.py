@@ -213,15 +213,18 @@ class Notebooks:
     async def _open(self, session_id: str) -> Reading:
         head = await self._settle_record(session_id)
 
-        def read(connection: Connection) -> tuple[str, str, int, tuple[str, str] | None]:
+        def read(connection: Connection) -> tuple[str, str, int, tuple[str, str] | None, dict[str, msgspec.Raw]]:
             shown = count_shown_bytes(connection, session_id, head)
             only = cells.find_only_runtime(connection, session_id)
-            return *_find_environment_and_name(connection, session_id), shown, only
+            widgets = cells.read_widgets(connection, session_id, head.cells)
+            return *_find_environment_and_name(connection, session_id), shown, only, widgets
 
-        environment, name, shown, only = await self._database.run(read)
+        environment, name, shown, only, widgets = await self._database.run(read)
         last = head.hash or chain.genesis(session_id, environment)
         kernel = await self._find_kernel(environment, only)
-        ending = transcript.ending(session_id, environment, cells=head.cells, head=last, name=name, kernel=kernel)
+        ending = transcript.ending(
+            session_id, environment, cells=head.cells, head=last, name=name, kernel=kernel, widgets=widgets
+        )
         between = len(transcript.BETWEEN) * max(head.cells - 1, 0)
         size = len(transcript.HEAD) + shown + between + len(ending)
         return Reading(size, self._chunks(session_id, head, ending), head)

@@ -17,7 +17,7 @@ from kernel_gateway.storage.tables import metadata
 MIGRATIONS: Final = Path(__file__).parent
 REVISIONS: Final = tuple(sorted(file.name[1:5] for file in (MIGRATIONS / "versions").glob("v[0-9]*.py")))
 """Every revision that this version knows, by the names of the files in which they are; the newest is the last."""
-ADDING: Final = frozenset({"0021"})
+ADDING: Final = frozenset({"0021", "0022"})
 """Those that only add what the version before does without: its gateways go on beside ours while they are replaced."""
 _VERSION: Final = Table(
     "alembic_version",

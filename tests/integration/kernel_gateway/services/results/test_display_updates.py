@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from kernels.execution.widgets import models_in
 from kernels.notebook import chain
 from sandcell.models.commands import CommandRequest
 from sandcell.models.executions import Execution
@@ -59,6 +60,7 @@ async def updates(gateway: Gateway) -> None:
     await of_several_cells(gateway, session)
     await too_large_for_a_cell(gateway, session)
     await by_a_thread(gateway, session)
+    await of_a_widget(gateway, session)
     await after_a_restart(gateway, session)
     await what_tampering_shows(gateway, session)
 
@@ -119,6 +121,30 @@ async def by_a_thread(gateway: Gateway, session: Session) -> None:
 
     await gateway.until(has_come)
     assert await displayed(gateway, session, started) == [text("from a thread")]
+
+
+async def of_a_widget(gateway: Gateway, session: Session) -> None:
+    """A later cell changes it, then a thread of that one."""
+    shown = await gateway.run(session, "import ipywidgets\nbar = ipywidgets.IntProgress(value=1)\nbar")
+
+    def value_of(data: dict[str, Any]) -> Any:
+        (value,) = [each["state"]["value"] for each in models_in({"data": data}).values() if "value" in each["state"]]
+        return value
+
+    async def has_moved() -> bool:
+        return bool(value_of((await show(gateway, session, shown))[0]["data"]) == 3)
+
+    assert value_of(shown.outputs[0]["data"]) == 1
+    await gateway.run(session, "bar.value = 2")
+    assert [value_of(each) for each in await displayed(gateway, session, shown)] == [2]
+    moving = "def move():\n    time.sleep(0.01)\n    bar.value = 3\nthreading.Thread(target=move).start()"
+    await gateway.run(session, moving)
+    await gateway.until(has_moved)
+    assert [value_of(each) for each in await displayed(gateway, session, shown)] == [3]
+    whole = json.loads(await gateway.services.notebooks.notebook(gateway.me, session.id))
+    kept = whole["metadata"]["widgets"]["application/vnd.jupyter.widget-state+json"]["state"]
+    assert [each["state"]["value"] for each in kept.values() if "value" in each["state"]] == [3]
+    assert chain.verify(whole).whole
 
 
 async def after_a_restart(gateway: Gateway, session: Session) -> None:
