@@ -626,12 +626,13 @@ class Services(Foundation):
     async def _close(self) -> None:
         await self.inspection.aclose()
         await self.background.aclose()
-        await self.dead_sandboxes.aclose()
         await self.ledger.close()
         with contextlib.suppress(GatewayError):
             await self._last_use.flush()
         await self.audit.close()
         await self._egress.aclose()
         self.mirrors.close()
-        await self.gateways.leave()
+        await self.gateways.leave()  # other gateways may write from here on, this one no more
+        await self.dead_sandboxes.aclose()
+        await self.shutdown.finish()
         await self.database.aclose()

@@ -45,7 +45,7 @@ DIAL_SECONDS = 1.0
 SHARE_SECONDS = 2.0
 """How long gateways' telling each other what they have let through may hold up the next look."""
 RETURN_SECONDS = 60.0
-"""How long a gateway that ended in order and keeps its sessions may be away until others take them over."""
+"""How long a gateway that ended in order and keeps sandboxes on its host may be away until others take over."""
 
 
 class Gateways:
@@ -142,12 +142,15 @@ class Gateways:
                 log.warning("gateways_not_looked_at", error=str(error) or repr(error))
 
     async def leave(self) -> None:
-        """The service has ended in order: what it has kept waits a while for it, the rest is free for all."""
+        """The service has ended in order, and lets go of what it has kept: nothing is written any more.
+
+        Kernels on its host wait a while for it. Those in pods others reach as well: they may take over at once.
+        """
         lease = self.lease
         if lease is None or lease.lost or not lease.begun:
             return
         lease.left = True
-        seconds = RETURN_SECONDS if self._settings.keep_sessions_on_shutdown else 0.0
+        seconds = RETURN_SECONDS if any(live.sandbox.on_this_host for live in self._registry) else 0.0
         with contextlib.suppress(GatewayError):
             await self._database.run(lambda c: gateways.leave(c, seconds))
 

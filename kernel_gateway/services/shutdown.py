@@ -48,15 +48,19 @@ class Shutdown:
         self._lifecycle = lifecycle
         self._replays = replays
         self._pools = pools
+        self._emptying: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
         """Drain and end; what waits in queues is refused, or stays queued when sessions are kept."""
         self._readiness.accepting = False
-        emptying = asyncio.create_task(self._pools.aclose(), name="end of the pools")  # sessions do not wait for it
-        try:
-            await self._end_sessions()
-        finally:
-            await emptying
+        if self._emptying is None:  # sessions do not wait for it
+            self._emptying = asyncio.create_task(self._pools.aclose(), name="end of the pools")
+        await self._end_sessions()
+
+    async def finish(self) -> None:
+        """Wait for what no session waits for."""
+        if self._emptying is not None:
+            await self._emptying
 
     async def _end_sessions(self) -> None:
         await self._replays.aclose()
@@ -67,8 +71,7 @@ class Shutdown:
             live.dismiss("draining", "the service is shutting down")
         async with asyncio.TaskGroup() as group:
             for live in self._registry:
-                keeps = self._settings.keep_sessions_on_shutdown or live.hibernated
-                if keeps and live.ending is None:
+                if self._keeps(live):
                     group.create_task(self._detach(live))
                 else:
                     group.create_task(self._end(live))
@@ -77,10 +80,18 @@ class Shutdown:
         try:
             async with asyncio.timeout(self._settings.drain_seconds):
                 # Polled: what ends is spread over many sessions, and this happens once.
-                while any(live.running is not None or live.in_work for live in self._registry):  # noqa: ASYNC110
+                while any(map(self._is_waited_for, self._registry)):  # noqa: ASYNC110
                     await asyncio.sleep(POLL_SECONDS)
         except TimeoutError:
             log.warning("drain_ran_out", seconds=self._settings.drain_seconds)
+
+    def _keeps(self, live: LiveSession) -> bool:
+        return (self._settings.keep_sessions_on_shutdown or live.hibernated) and live.ending is None
+
+    def _is_waited_for(self, live: LiveSession) -> bool:
+        """Not for code that runs on at another gateway at once: here nobody reaches its session any more."""
+        goes_on = self._database.lease is not None and self._keeps(live) and not live.sandbox.on_this_host
+        return live.in_work or (live.running is not None and not goes_on)
 
     async def _end(self, live: LiveSession) -> None:
         """What has not ended by the deadline (its row cannot be written) is taken up by the next start."""

@@ -164,6 +164,11 @@ class SessionSandbox:
         return self._info.environment_digest if self._info is not None else ""
 
     @property
+    def on_this_host(self) -> bool:
+        """Whether no other gateway reaches its processes: the last that it had, if any, were not in a pod."""
+        return self._info is not None and not self._info.workspace_copy
+
+    @property
     def memory(self) -> Memory | None:
         """Where its memory is; None when there is no sandbox."""
         return self.kernel.residence.memory if self.kernel is not None else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -47,12 +47,14 @@ class Failing:
         raise OSError("away")
 
 
-def make_gateways(database: object, limits: Limits, open_calls: object = None) -> Gateways:
+def make_gateways(
+    database: object, limits: Limits, open_calls: object = None, registry: Sequence[object] = ()
+) -> Gateways:
     return Gateways(
         settings=Settings(),
         database=cast("Any", database),
         open_calls=cast("OpenCalls", open_calls),
-        registry=cast("Any", []),
+        registry=cast("Any", registry),
         lifecycle=cast("Any", None),
         adoption=cast("Any", None),
         finish_undo=lambda _ids: None,
@@ -128,3 +130,24 @@ def test_the_first_look_learns_also_what_has_not_changed_lately(monkeypatch: pyt
         limits.take_invocation(ONE)
     with pytest.raises(RateLimited):
         limits.take_invocation(ONE)
+
+
+@pytest.mark.parametrize(
+    ("on_this_host", "seconds"), [([], 0), ([False, False], 0), ([False, True], gateways.RETURN_SECONDS)]
+)
+def test_only_sandboxes_of_its_own_host_wait_for_one_that_has_ended(
+    monkeypatch: pytest.MonkeyPatch, on_this_host: list[bool], seconds: float
+) -> None:
+    asked: list[float] = []
+
+    class Leaving:
+        lease = SimpleNamespace(lost=False, begun=True, left=False)
+
+        async def run(self, query: Callable[[Connection], Any]) -> Any:
+            return query(cast("Connection", None))
+
+    monkeypatch.setattr(gateways.gateways, "leave", lambda _connection, seconds: asked.append(seconds))
+    kept = [SimpleNamespace(sandbox=SimpleNamespace(on_this_host=each)) for each in on_this_host]
+    limits = cast("Limits", SimpleNamespace(share=lambda: None))
+    asyncio.run(make_gateways(Leaving(), limits, registry=kept).leave())
+    assert asked == [seconds]
