@@ -24,6 +24,8 @@ from kernels.guest_client.answers import FileStat
 from kernels.guest_client.client import GuestClient
 
 MOST_NAMES: Final = 100_000
+LONGEST_PATH_BYTES: Final = 4095
+"""Of what a system call takes as a path. Code may go deeper, step by step."""
 UNPACK_SECONDS: Final = 300.0
 THREADS: Final = 4
 _TOP: Final = "workspace"
@@ -106,13 +108,14 @@ class WorkspaceCopy:
 
     async def _pull(self) -> None:
         listed = await self._guest.list_tree(_TOP, limit=MOST_NAMES)
-        wanted = check(listed, self._most_bytes)
+        wanted, beyond = split_reachable(check(listed, self._most_bytes), len(os.fsencode(self._top)))
         gone = await _in_thread(_find_gone, self._top, wanted, self._most_bytes)
         if gone:  # under another name they may be among what is still to come: until then the store keeps them
             self._top.with_name(_WHOLE).unlink(missing_ok=True)
         await _in_thread(_remove, gone)
         self._versions = {path: known for path, known in self._versions.items() if path in wanted}
         unknown = {os.fsencode(path): "cannot be listed" for path, entry in wanted.items() if entry.unread}
+        unknown |= {os.fsencode(path): "its path is too long" for path in beyond}
         small: dict[str, FileStat] = {}
         for path, entry in wanted.items():  # a directory comes before what is in it
             place, known = self._top / path, (entry.kind, entry.version, entry.mode)
@@ -241,6 +244,19 @@ def check(listed: list[FileStat], most_bytes: int) -> dict[str, FileStat]:
             raise SandboxFailed(f"the guest lists what is in no directory: {each.path[:200]!a}")
         wanted[path] = each
     return wanted
+
+
+def split_reachable(wanted: dict[str, FileStat], above_bytes: int) -> tuple[dict[str, FileStat], list[str]]:
+    """What a copy below a path of so many bytes can hold, and the first of each branch that is too deep (pure)."""
+    near: dict[str, FileStat] = {}
+    beyond: list[str] = []
+    for path, entry in wanted.items():
+        above = path.rpartition("/")[0]
+        if above_bytes + 1 + len(os.fsencode(path)) <= LONGEST_PATH_BYTES:
+            near[path] = entry
+        elif not above or above in near:
+            beyond.append(path)
+    return near, beyond
 
 
 def _is_one_name(path: str) -> bool:

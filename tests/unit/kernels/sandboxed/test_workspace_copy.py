@@ -199,6 +199,24 @@ def test_what_nobody_can_look_at_is_unknown_and_kept(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_what_lies_deeper_than_a_path_reaches_is_left_out_and_told(tmp_path: Path) -> None:
+    deep = ["/".join(["d" * 200] * depth) for depth in range(1, 30)]
+
+    async def run() -> None:
+        guest = ScriptedGuest({"f": b"one", f"{deep[-1]}/lost": b"two"})
+        guest.directories = dict.fromkeys(deep, True)
+        copy, top = make(guest, tmp_path)
+        copy.go_on()
+        await copy.pull()
+        assert (top / "f").read_bytes() == b"one"
+        (first,) = copy.unknown
+        assert len(f"{top}/{first.decode()}") > 4095 >= len(f"{top}/{first.decode().rpartition('/')[0]}")
+        assert (top / first.decode()).parent.is_dir()
+        assert copy.whole
+
+    asyncio.run(run())
+
+
 def test_what_is_kept_as_nobody_can_look_at_it_counts(tmp_path: Path) -> None:
     """Else a guest would fill the service's disk: it lists a directory, closes it, and goes on with the next one."""
 
