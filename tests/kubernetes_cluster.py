@@ -150,6 +150,12 @@ class Cluster:
         self._script("node.sh", str(number))
 
 
+def find_groups(pod: dict[str, Any]) -> list[Path]:
+    """The control groups of a pod and its containers, which are on this machine."""
+    name = f"pod{pod['metadata']['uid']}"
+    return [Path(top) for top, _, _ in os.walk("/sys/fs/cgroup") if name in Path(top).parts]
+
+
 def _take_turn() -> int:
     """The lock, once nobody else has it; the kernel gives it back when its holder is killed."""
     turn, give_up = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), time.monotonic() + TURN_SECONDS

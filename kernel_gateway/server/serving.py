@@ -7,6 +7,7 @@ now this process has no privileges and no way back to any.
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import gc
 import os
 import socket
@@ -41,6 +42,7 @@ _PR_SET_DUMPABLE: Final = 4
 def main(handed: int, launcher: int) -> None:
     """Serve until told to end; a start that is refused says why and ends with that status."""
     close_to_others()
+    faulthandler.enable()  # a library that crashes leaves the stacks of all threads in the log, and no value
     sys.setswitchinterval(SWITCH_SECONDS)
     run = load_application()
     inherited = msgspec.json.decode(read_back(handed), type=Inherited)

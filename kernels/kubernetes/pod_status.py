@@ -27,6 +27,12 @@ def ran(pod: Object) -> bool:
     return any("running" in each.get("state", {}) for each in status.get("containerStatuses", ()))
 
 
+def has_ended(pod: Object) -> bool:
+    """Whether its node says that nothing of it runs any more."""
+    found = pod.get("status", {}).get("containerStatuses", ())
+    return bool(found) and all("terminated" in each.get("state", {}) for each in found)
+
+
 def explain(pod: Object) -> str:
     """What the cluster says of a pod that does not run."""
     status = pod.get("status", {})

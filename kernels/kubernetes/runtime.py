@@ -336,7 +336,8 @@ class KubernetesRuntime:
                     raise SandboxFailed(
                         f"the pod {name} is still there after {GONE_SECONDS:g} s: {pod_status.holders(pod)}"
                     )
-                if waited > END_SECONDS and grace:
+                # What has ended needs no more time; its node would strike it off when it next tidies up, in a minute.
+                if grace and (waited > END_SECONDS or pod_status.has_ended(pod)):
                     grace = 0
                     await self.cluster.delete_pod(name, grace, uid)
                 await asyncio.sleep(pause)

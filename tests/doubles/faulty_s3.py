@@ -104,7 +104,7 @@ PERMISSION = {
 class FaultyS3:
     """`endpoint` is the proxy's address; `requests` are the operations that came, in order."""
 
-    def __init__(self, endpoint: str, *, one_write_at_a_time: bool = False) -> None:
+    def __init__(self, endpoint: str, *, one_write_at_a_time: bool = False, address: str = "127.0.0.1") -> None:
         parts = urlsplit(endpoint)
         self.writing = threading.Lock() if one_write_at_a_time else None
         self.server = (parts.hostname or "", parts.port or 0)
@@ -116,8 +116,8 @@ class FaultyS3:
         self.guard = threading.Lock()
         self.sockets: set[socket.socket] = set()
         self._rules: list[_Rule] = []
-        self._listener = _Listener(self)
-        self.endpoint = f"http://127.0.0.1:{self._listener.server_address[1]}"
+        self._listener = _Listener(self, address)
+        self.endpoint = f"http://{address}:{self._listener.server_address[1]}"
         self._thread = threading.Thread(target=self._listener.serve_forever, args=(0.05,), name="faulty s3")
         self._thread.start()
 
@@ -204,9 +204,9 @@ class _Listener(ThreadingHTTPServer):
     daemon_threads = False
     request_queue_size = 128
 
-    def __init__(self, proxy: FaultyS3) -> None:
+    def __init__(self, proxy: FaultyS3, address: str) -> None:
         self.proxy = proxy
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__((address, 0), _Handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that goes away is what faults are about."""

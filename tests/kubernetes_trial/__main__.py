@@ -18,12 +18,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from tests import helm
 from tests.doubles.faulty_s3 import FaultyS3
-from tests.doubles.s3_servers import ACCESS_KEY, BUCKET, bare_s3_server
-from tests.doubles.server_process import free_port
+from tests.doubles.s3_servers import bare_s3_server
+from tests.kubernetes_chart import CONTROL_PLANE
 from tests.kubernetes_cluster import REPOSITORY, Cluster, NotStarted, why_not, write_image
 from tests.kubernetes_trial import faults
 from tests.kubernetes_trial.counted import count
+from tests.kubernetes_trial.gateways import Gateways
 from tests.kubernetes_trial.trial import Trial, say
 from tests.postgresql_server import PostgresqlServer, find_programs, postgresql_server
 from tests.running_service import RunningService
@@ -31,7 +35,6 @@ from tests.running_service import RunningService
 NODES = 3
 NOT_TRIED = os.EX_TEMPFAIL
 RUN = Path("/run/sandcell-trial")
-KEYS = {"AWS_ACCESS_KEY_ID": ACCESS_KEY[0], "AWS_SECRET_ACCESS_KEY": ACCESS_KEY[1]}
 
 
 @dataclass(frozen=True)
@@ -52,13 +55,17 @@ SHORT, FULL = Size(12, 24, 60, 10, 8), Size(40, 1000, 1200, 30, 15)
 
 
 class Place:
-    """A cluster, a database, a store, and services that have them; entered by this thread."""
+    """A cluster with gateways of the chart, a database and a store; entered by this thread."""
 
     def __init__(self, environments: Path, opened: ExitStack) -> None:
         place, data = (Path(tempfile.mkdtemp(prefix=each, dir="/tmp")) for each in ("sckube", "scdata"))
         for each in (data, place):
             opened.callback(shutil.rmtree, each, ignore_errors=True)
         self._environments, self._data = environments, data
+        try:
+            helm.find(environments.parent)  # while registries are reached: the cluster's network leads nowhere
+        except (pytest.skip.Exception, subprocess.SubprocessError) as error:
+            raise NotStarted(f"Helm, which installs the gateways, cannot be had: {error}") from None
         self.cluster = Cluster(place, [write_image(environments)], nodes=NODES)
         opened.callback(self.cluster.stop)
         self.cluster.start()
@@ -70,39 +77,31 @@ class Place:
         self.database: PostgresqlServer = opened.enter_context(postgresql_server(programs))
         (data / "s3").mkdir()
         server = opened.enter_context(bare_s3_server("moto", data / "s3"))
-        self.store = opened.enter_context(FaultyS3(server))
+        self.store = opened.enter_context(FaultyS3(server, address=CONTROL_PLANE))
+        data.chmod(0o755)  # the users of the gateways' pods find their volumes in it
+        self.gateways = Gateways(self.cluster, data, opened)
+        self.gateways.install(environments, self.database.create_database(migrated=False), self.store.endpoint)
 
     @contextmanager
-    def serving(self, *names: str, **settings: Any) -> Iterator[list[RunningService]]:
-        """Gateways of one database and one part of the store."""
-        url, made = self.database.create_database(), []
-        for name in names:
-            port, data = free_port(), self._data / name
-            data.mkdir()
-            common = {
-                "environments_dir": self._environments,
-                "runtime": "kubernetes",
-                "kubernetes_config": self.cluster.config,
-                "requests_per_second": 10_000,
-                "invocations_per_second": 1_000,
-                "run_dir": RUN / name,
-                "database": url,
-                "store": f"s3://{BUCKET}/{names[0]}?endpoint_url={self.store.endpoint}&region=us-east-1",
-                "secrets_key": "5" * 64,
-                "port": port,
-                "gateway_address": f"http://127.0.0.1:{port}",
-            }
-            made.append(RunningService(data, common | settings, KEYS))
+    def serving(self, name: str, **settings: Any) -> Iterator[RunningService]:
+        """A service of this machine that makes pods, with a database and a store of its own."""
+        data = self._data / name
+        data.mkdir()
+        common = {
+            "environments_dir": self._environments,
+            "runtime": "kubernetes",
+            "kubernetes_config": self.cluster.config,
+            "run_dir": RUN / name,
+        }
+        service = RunningService(data, common | settings)
         try:
-            for each in made:
-                each.start()
-            yield made
+            service.start()
+            yield service
         finally:
-            for each in made:
-                each.stop()
+            service.stop()
 
 
-def run(place: Place, trial: Trial, gateways: list[RunningService], size: Size) -> str:
+def run(place: Place, trial: Trial, size: Size) -> str:
     """All of it; gives the line that sums up."""
     trial.sessions = [trial.start()]
     alone = trial.starts[0]
@@ -112,17 +111,22 @@ def run(place: Place, trial: Trial, gateways: list[RunningService], size: Size) 
     began = time.monotonic()
     trial.each(trial.work, trial.sessions)
     say(f"{trial.cells} cells, in all of them at once: {time.monotonic() - began:.1f} s")
-    happened = [
-        _happen(trial, fault.__name__, lambda fault=fault: fault(trial))
-        for fault in (faults.drain, faults.exhaust_quota, faults.lose_node)
-    ]
-    with ThreadPoolExecutor(1) as beside:  # both mostly wait for a node, which looks at its disk once a while
-        filled = beside.submit(_happen, trial, "fill_disk", lambda: faults.fill_disk(trial))
-        happened.append(_happen(trial, "miss_image", lambda: _miss_image(place, trial)))
+    full = trial.start_on("n1")
+    with ThreadPoolExecutor(1) as beside:  # it waits for a node, which looks at its disks once a minute
+        filled = beside.submit(_happen, trial, "fill_disk", lambda: faults.fill_disk(trial, full))
+        happened = [
+            _happen(trial, fault.__name__, lambda fault=fault: fault(trial))
+            for fault in (faults.exhaust_quota, faults.drain, faults.lose_node)
+        ]
         happened.append(filled.result())
+    trial.sessions.append(full)
     happened.append(_happen(trial, "cut_gateway", lambda: faults.cut_gateway(trial, size.cut_seconds)))
     happened.append(_happen(trial, "stop_api_server", lambda: faults.stop_api_server(trial, size.away_seconds)))
-    happened.append(_happen(trial, "lose_gateway", lambda: faults.lose_gateway(trial, gateways[0])))
+    with ThreadPoolExecutor(1) as beside:
+        missed = beside.submit(_happen, trial, "miss_image", lambda: _miss_image(place, trial))
+        for fault in (faults.stop_gateway, faults.lose_gateway):
+            happened.append(_happen(trial, fault.__name__, lambda fault=fault: fault(trial, place.gateways)))
+        happened.append(missed.result())
     trial.each(trial.client.stop_session, trial.sessions)
     say("all sessions are stopped")
     trial.require_nothing_left()
@@ -136,7 +140,7 @@ def run(place: Place, trial: Trial, gateways: list[RunningService], size: Size) 
 
 
 def _miss_image(place: Place, trial: Trial) -> str:
-    with place.serving("missing", kubernetes_registry="missing.local") as (service,), service.client() as client:
+    with place.serving("missing", kubernetes_registry="missing.local") as service, service.client() as client:
         return faults.miss_image(trial, client)
 
 
@@ -189,7 +193,7 @@ def main() -> int:
     try:
         if why := why_not():
             raise NotStarted(why)
-        return _try_all(arguments.data_dir / "environments", FULL if arguments.full else SHORT)
+        return _try_all(arguments.data_dir.absolute() / "environments", FULL if arguments.full else SHORT)
     except NotStarted as error:
         print(f"kubernetes-trial: not tried: {error}", file=sys.stderr)
         return NOT_TRIED if arguments.if_possible else 2
@@ -202,12 +206,12 @@ def _try_all(environments: Path, size: Size) -> int:
     with ExitStack() as opened:
         say(f"a cluster of {NODES} nodes, a database, a store ...")
         place = Place(environments, opened)
-        say("they are ready")
-        gateways = opened.enter_context(place.serving("one", "other"))
-        clients = [opened.enter_context(each.client()) for each in gateways]
+        say("they are there")
         pool = opened.enter_context(ThreadPoolExecutor(min(size.live, 20)))
-        trial = Trial(place.cluster, clients, pool)
-        line = run(place, trial, gateways, size)
+        trial = Trial(place.cluster, place.gateways.clients, pool)
+        trial.require(lambda: place.gateways.ready(2), "the gateways of the chart are not ready")
+        say("two gateways of the chart are ready")
+        line = run(place, trial, size)
     for finding in trial.findings:
         print(f"found: {finding}")
     print(f"kubernetes-trial: {line}")

@@ -8,12 +8,11 @@ import signal
 import subprocess
 import threading
 import time
-from pathlib import Path
 
 from sandcell import Client
-from tests.kubernetes_cluster import NAMESPACE
+from tests.kubernetes_cluster import NAMESPACE, PREFIX
+from tests.kubernetes_trial.gateways import NODE, Gateways
 from tests.kubernetes_trial.trial import GUARD_SECONDS, Trial
-from tests.running_service import RunningService
 
 
 def drain(trial: Trial) -> str:
@@ -28,9 +27,8 @@ def drain(trial: Trial) -> str:
     return f"n2 drained: {len(hit)} sessions restored elsewhere"
 
 
-def fill_disk(trial: Trial) -> str:
+def fill_disk(trial: Trial, session: str) -> str:
     """A session takes more disk than its limit: the node evicts its pod."""
-    session = trial.sessions[0]
     code = (
         "import os, time\nfor n in range(2):\n    with open(f'big{n}', 'wb') as file:\n"
         "        for _ in range(300): file.write(bytes(1 << 20))\ntime.sleep(120)"
@@ -67,8 +65,8 @@ def lose_node(trial: Trial) -> str:
 
 def cut_gateway(trial: Trial, seconds: float) -> str:
     """The service does not reach a node's pods, of which the cluster says that they run."""
-    hit, others = _split(trial, "n1")
-    _route("replace", "blackhole", "10.56.1.0/24", trial=trial)
+    hit, others = _split(trial, "n2")
+    _route("replace", "blackhole", "10.56.2.0/24")
     answers: list[tuple[int, int]] = []
     asking = threading.Thread(target=lambda: answers.append(trial.require_going_on(hit)))
     try:
@@ -76,12 +74,12 @@ def cut_gateway(trial: Trial, seconds: float) -> str:
         trial.require_unharmed(others)
         time.sleep(seconds)
     finally:
-        _route("replace", "10.56.1.0/24", "via", "10.55.0.11", trial=trial)
+        _route("replace", "10.56.2.0/24", "via", "10.55.0.12")
     asking.join(GUARD_SECONDS)
     kept, restored = answers[0] if answers else (0, 0)
     if kept + restored != len(hit):
         trial.findings.append(f"of {len(hit)} sessions that were cut off {kept + restored} went on")
-    return f"n1 cut off for {seconds:.0f} s: {kept} sessions went on as they were, {restored} from the store"
+    return f"n2 cut off for {seconds:.0f} s: {kept} sessions went on as they were, {restored} from the store"
 
 
 def stop_api_server(trial: Trial, seconds: float) -> str:
@@ -129,19 +127,45 @@ def exhaust_quota(trial: Trial) -> str:
     return "quota exhausted: refused with the cluster's words"
 
 
-def lose_gateway(trial: Trial, gateway: RunningService) -> str:
-    """It is killed with its launcher; its pods run on, and the other one has them."""
+def stop_gateway(trial: Trial, gateways: Gateways) -> str:
+    """One is scaled away while code runs in all sessions: the other has them, and nothing of it is lost."""
+    lines = 40
+    count = f"import time\nfor n in range({lines}):\n    print(n, flush=True)\n    time.sleep(0.25)"
+    runs = list(trial.pool.map(lambda one: (one, trial.client.submit(one, count)), trial.sessions))
+    gateways.scale(1)
     began = time.monotonic()
-    gateway.kill()
-    trial.clients, lost = trial.clients[1:], trial.clients[0]
+    trial.clients[1:] = []
+    trial.each(lambda one: trial.reach(one, "kept"), trial.sessions)
+    seconds = time.monotonic() - began
+    said = "".join(f"{n}\n" for n in range(lines))
+    for session, execution in runs:
+        result = trial.client.wait(session, execution.id)
+        if result.status != "ok" or result.stdout != said:
+            trial.findings.append(f"{session} ran when its gateway was stopped, and has {result!r}"[:1000])
+    trial.require_unharmed(trial.sessions)
+    trial.require(lambda: gateways.ready(1), "a gateway that was scaled away is still there")
+    gateways.scale(2)
+    trial.require(lambda: gateways.ready(2), "a second gateway is not ready")
+    return f"a gateway scaled away: all sessions were reached at the other one, running, within {seconds:.1f} s"
+
+
+def lose_gateway(trial: Trial, gateways: Gateways) -> str:
+    """It is killed; its pods run on, and the other one has them, or itself when it is back."""
+    sessions = [trial.clients[1].start_session().id for _ in range(3)]  # the others may be at the first by now
+    for each in sessions:
+        trial.client.run(each, "x = 42\nopen('kept', 'w').write('kept')", sync="before_return")
+    trial.sessions += sessions
+    restarts, began = gateways.restarts(), time.monotonic()
+    gateways.kill()
+    trial.clients[1:] = []
     kept, restored = trial.require_going_on(trial.sessions)
     seconds = time.monotonic() - began
     if restored or kept != len(trial.sessions):
         trial.findings.append(f"of {len(trial.sessions)} sessions {kept} had their globals, {restored} had not")
-    gateway.start()
-    trial.clients.append(lost)
+    trial.require(lambda: gateways.restarts() > restarts, "a gateway that was killed is not started again")
+    trial.require(lambda: gateways.ready(2), "a gateway that was killed is not ready again")
     trial.require_unharmed(trial.sessions)
-    return f"a gateway lost: {kept} sessions answered at the other one, with their globals, within {seconds:.0f} s"
+    return f"a gateway lost: {kept} sessions went on with their globals within {seconds:.0f} s"
 
 
 def miss_image(trial: Trial, client: Client) -> str:
@@ -170,6 +194,7 @@ def _is_ready(trial: Trial, node: str) -> bool:
     return ready == ["True"] and not conditions["spec"].get("taints")
 
 
-def _route(*words: str, trial: Trial) -> None:
-    network = Path(trial.cluster.network)
+def _route(*words: str) -> None:
+    """On the node of the gateways."""
+    network = f"/var/run/netns/{PREFIX}-{NODE}"
     subprocess.run(["nsenter", f"--net={network}", "ip", "route", *words], check=True, timeout=60)

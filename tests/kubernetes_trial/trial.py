@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from kernels.kubernetes.manifests import SANDBOX
 from sandcell import Client
 from sandcell.errors import SandcellError
 from sandcell.result import Result
@@ -44,6 +45,15 @@ class Trial:
         self.expect(session.id, "x = 6 * 7\nprint(x)", "42\n")
         self.starts.append(time.monotonic() - began)
         return session.id
+
+    def start_on(self, node: str) -> str:
+        """A session whose pod is on this node, which has done its work."""
+        others = [each for each in ("n1", "n2", "n3") if each != node]
+        self.cluster.kubectl("cordon", *others)
+        session = self.start()
+        self.cluster.kubectl("uncordon", *others)
+        self.work(session)
+        return session
 
     def work(self, session_id: str) -> None:
         """Cells that need each other, and a file that is in the store when the last of them has ended."""
@@ -110,6 +120,19 @@ class Trial:
                 return None
             time.sleep(1)
 
+    def reach(self, session_id: str, file: str) -> None:
+        """Read a file of its pod, again and again until that is answered."""
+        give_up = time.monotonic() + GUARD_SECONDS
+        while True:
+            try:
+                self.client.download(session_id, file)
+            except SandcellError as error:
+                if time.monotonic() > give_up:
+                    return self.findings.append(f"{session_id} is not reached: {error}"[:1000])
+                time.sleep(0.1)
+            else:
+                return None
+
     def require_refused(self, words: str, client: Client | None = None) -> None:
         """A start is refused, and says this; nothing of it stays."""
         before = len(self.cluster.objects("secrets"))
@@ -132,10 +155,11 @@ class Trial:
 
     def require_nothing_left(self) -> None:
         def left() -> list[str]:
-            return [each["metadata"]["name"] for kind in ("pods", "secrets") for each in self.cluster.objects(kind)]
+            found = [each["metadata"] for kind in ("pods", "secrets") for each in self.cluster.objects(kind)]
+            return [each["name"] for each in found if SANDBOX in each.get("labels", {})]
 
         self.require(lambda: not left(), "pods or Secrets are left in the cluster")
-        policies = [each["metadata"]["name"] for each in self.cluster.objects("networkpolicies")]
+        policies = [each["metadata"]["name"] for each in self.cluster.objects("networkpolicies")]  # not the gateways'
         if policies != ["sandcell-sandboxes"]:
             self.findings.append(f"network policies are {policies}")
 

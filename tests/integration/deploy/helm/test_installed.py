@@ -1,14 +1,11 @@
 """The chart's objects in a real cluster: a gateway without privileges, its sessions in pods, and its next version.
 
-Its image is the project's `service`, but for where the code comes from: the nodes are on this machine, so the container
-runs on the image of sessions, with the code, its packages and the built environments shown to it from here.
+`tests/kubernetes_chart.py` says what their containers are.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import random
 import tempfile
 import time
@@ -18,25 +15,28 @@ from typing import Any
 
 import pytest
 
-from kernels.kubernetes import images
-from kernels.oci import environments
-from sandcell import Client
 from sandcell.errors import SandcellError
 from sandcell.result import Result
 from tests.doubles.s3_servers import ACCESS_KEY, BIN, BUCKET, LOG, make_bucket
 from tests.doubles.server_process import answers, free_port, server_process
-from tests.helm import Helm
-from tests.kubernetes_cluster import NAMESPACE, REGISTRY, REPOSITORY, Cluster, running_cluster
+from tests.kubernetes_chart import (
+    CONTROL_PLANE,
+    RELEASE,
+    SECRETS_KEY,
+    TOKEN,
+    apply,
+    call,
+    find_pods,
+    give_volume,
+    is_ready,
+    make_secret,
+    render,
+)
+from tests.kubernetes_cluster import NAMESPACE, Cluster, running_cluster
 from tests.postgresql_server import find_programs, postgresql_server
-from tests.reachable_python import list_packages, make_reachable_python
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]
 GUARD_SECONDS = 180
-CONTROL_PLANE = "10.55.0.1"
-TOKEN = "the-token-of-the-operator-of-this-cluster"
-USER = 10001
-RELEASE = "sandcell"
-PART = "app.kubernetes.io/instance"
 
 
 def wait(holds: Callable[[], bool]) -> None:
@@ -61,79 +61,10 @@ def place() -> Iterator[Path]:
         yield Path(name)
 
 
-def render(
-    environments_dir: Path, place: Path, more: dict[str, Any] | None = None, *also_shown: str
-) -> list[dict[str, Any]]:
-    """What Helm makes of the chart for a cluster of this version, with the content of its image from this machine."""
-    repository, _, tag = images.reference(environments.find_installed(environments_dir)["python"], REGISTRY).rpartition(
-        ":"
-    )
-    values = {
-        "image": {"repository": repository, "tag": tag},
-        "secret": "operator",
-        "sandboxes": {"registry": REGISTRY},
-        "settings": {"environments_dir": str(environments_dir), "requests_per_second": 10_000},
-        "resources": {"requests": {"cpu": "50m", "memory": "256Mi"}},
-        **(more or {}),
-    }
-    (place / "home").mkdir(exist_ok=True)
-    objects = Helm(environments_dir.parent, place / "home").render(values, "--kube-version", "1.20.2")
-    (deployment,) = [each for each in objects if each["kind"] in {"Deployment", "StatefulSet"}]
-    pod = deployment["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
-    if not (place / "python").exists():
-        make_reachable_python(place / "python")
-    container["command"] = [str(place / "python/bin/python"), "-m", "kernel_gateway", "serve"]
-    shown = [str(place / "python"), str(environments_dir), *list_packages(), *also_shown]
-    for number, each in enumerate(each for each in shown if not each.startswith(f"{REPOSITORY}/")):
-        container["volumeMounts"].append({"name": f"shown-{number}", "mountPath": each, "readOnly": True})
-        pod["volumes"].append({"name": f"shown-{number}", "hostPath": {"path": each, "type": "Directory"}})
-    return objects
-
-
-def give_volume(cluster: Cluster, place: Path, name: str) -> None:
-    """What a cluster with a provisioner does by itself."""
-    data = place / name
-    data.mkdir()
-    os.chown(data, USER, USER)
-    volume = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": name},
-        "spec": {
-            "capacity": {"storage": "20Gi"},
-            "accessModes": ["ReadWriteOnce"],
-            "hostPath": {"path": str(data), "type": "Directory"},
-        },
-    }
-    apply(cluster, place, [volume])
-
-
-def apply(cluster: Cluster, place: Path, objects: list[dict[str, Any]], *more: str) -> None:
-    file = place / "objects.json"
-    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
-    cluster.kubectl("apply", "-f", str(file), *more)
-
-
 def find_gateway(cluster: Cluster) -> dict[str, Any] | None:
     """The one pod of the service, once it is ready and no other one is there."""
     pods = find_pods(cluster)
     return pods[0] if len(pods) == 1 and is_ready(pods[0]) else None
-
-
-def find_pods(cluster: Cluster) -> list[dict[str, Any]]:
-    """Those of gateways."""
-    return [each for each in cluster.objects("pods") if each["metadata"]["labels"].get(PART) == RELEASE]
-
-
-def is_ready(pod: dict[str, Any]) -> bool:
-    conditions = pod.get("status", {}).get("conditions", [])
-    ready = any({"type": "Ready", "status": "True"}.items() <= each.items() for each in conditions)
-    return ready and not pod["metadata"].get("deletionTimestamp")
-
-
-def call(pod: dict[str, Any]) -> Client:
-    return Client(f"http://{pod['status']['podIP']}:8899", TOKEN)
 
 
 def test_a_gateway_of_the_chart_serves_and_its_successor_goes_on(
@@ -142,9 +73,7 @@ def test_a_gateway_of_the_chart_serves_and_its_successor_goes_on(
     objects = render(environments_dir, place)
     apply(cluster, place, objects, "--dry-run=server")
     give_volume(cluster, place, "data")
-    cluster.kubectl(
-        "-n", NAMESPACE, "create", "secret", "generic", "operator", f"--from-literal=SANDCELL_TOKEN={TOKEN}"
-    )
+    make_secret(cluster, "operator", {"SANDCELL_TOKEN": TOKEN})
     apply(cluster, place, objects)
     wait(lambda: find_gateway(cluster) is not None)
     first = find_gateway(cluster)
@@ -205,10 +134,9 @@ def test_several_gateways_of_the_chart_are_replaced_one_by_one_with_sessions_ali
             "podDisruptionBudget": True,
         }
         objects = render(environments_dir, place, values, database.rpartition("host=")[2])
-        secret = {"SANDCELL_TOKEN": TOKEN, "SANDCELL_DATABASE": database, "SANDCELL_SECRETS_KEY": "5" * 64}
+        secret = {"SANDCELL_TOKEN": TOKEN, "SANDCELL_DATABASE": database, "SANDCELL_SECRETS_KEY": SECRETS_KEY}
         secret |= {"AWS_ACCESS_KEY_ID": ACCESS_KEY[0], "AWS_SECRET_ACCESS_KEY": ACCESS_KEY[1]}
-        literals = [f"--from-literal={name}={value}" for name, value in secret.items()]
-        cluster.kubectl("-n", NAMESPACE, "create", "secret", "generic", "several", *literals)
+        make_secret(cluster, "several", secret)
         for each in ("one", "other"):
             give_volume(cluster, place, each)
         scaled = {**values, "gateways": {"several": True, "autoscaling": {"enabled": True}}}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import uuid
 from collections.abc import Callable, Iterator
@@ -45,6 +46,18 @@ def callers() -> Iterator[Callers]:
     callers = Callers()
     yield callers
     callers.close()
+
+
+@pytest.mark.sample("kills")
+def test_a_service_that_crashes_leaves_its_stacks_in_the_log_and_is_started_again(make_service: MakeService) -> None:
+    service = make_service()
+    crashed = service.service_pid
+    os.kill(crashed, signal.SIGSEGV)
+    eventually(lambda: service.find_service_pid() not in {None, crashed})
+    said = "".join(service.output)
+    assert "Fatal Python error: Segmentation fault" in said
+    assert 'kernel_gateway/server/serving.py", line' in said
+    assert "SIGSEGV" in said
 
 
 @pytest.mark.sample("kills")

@@ -228,6 +228,29 @@ def test_a_pod_that_something_holds_is_waited_for_to_a_bound_and_its_record_stay
     asyncio.run(run())
 
 
+def test_a_pod_whose_node_says_that_it_has_ended_is_struck_off_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kernels.kubernetes.runtime.END_SECONDS", 1000)
+    monkeypatch.setattr("kernels.kubernetes.runtime.GONE_SECONDS", 1000)
+
+    async def run() -> None:
+        runtime, cluster = script(tmp_path)
+        await runtime.create(SPEC)
+        cluster.held, statuses = True, cluster.pods[NAME]["status"]["containerStatuses"]
+        removing = asyncio.create_task(runtime.destroy(SPEC.sandbox_id))
+        while not cluster.graces:
+            await asyncio.sleep(0)
+        statuses[0]["state"] = {"terminated": {"exitCode": 137}}
+        while len(cluster.graces) < 2:
+            await asyncio.sleep(0.01)
+        del cluster.pods[NAME]
+        await removing
+        assert cluster.graces == [1, 0]
+
+    asyncio.run(asyncio.wait_for(run(), 120))
+
+
 def test_no_pod_is_made_where_the_policy_is_not_as_it_is_to_be(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
