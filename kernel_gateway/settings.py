@@ -310,7 +310,10 @@ class Settings:
     state_ttl_seconds: int = setting(TWO_WEEKS, "how long a hibernated session is kept", low=1, high=TWO_WEEKS)
     hibernated_sessions: int = setting(100, "hibernated sessions that one principal may have", low=0, high=1_000_000)
     hibernated_mb: int = setting(
-        10_240, "what the variables of one principal's hibernated sessions may take in the store", low=0, high=10**9
+        10_240,
+        "what one principal's hibernated sessions may take of the store and of the host's disk",
+        low=0,
+        high=10**9,
     )
     checkpoints_per_session: int = setting(
         20, "checkpoints that one session may have; of automatic ones the oldest go", low=0, high=1_000
@@ -567,7 +570,7 @@ class Settings:
         60.0, "idle time after which a session's memory is moved to swap, if there is any; 0: never", low=0, high=DAY
     )
     gvisor_checkpoints: bool = setting(
-        default=False, help="whether idle sandboxes of gVisor are saved to disk and ended, with or without swap"
+        default=True, help="whether hibernated sessions under gVisor keep their processes, in images on the host's disk"
     )
     memory_reserve_bytes: int = setting(
         256 * MEGABYTE, "available memory below which no session starts; 0: not looked at", low=0, high=10**13

@@ -58,7 +58,7 @@ class RuntimeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the launchers of one database's gateways have in common and no other: they may take each other's sandboxes
     on this host over. Empty for a service that is alone."""
     checkpoints: bool = False
-    """Whether `page_out` saves and ends the processes of sandboxes whose runtime can (gVisor)."""
+    """Whether `save` saves and ends the processes of sandboxes whose runtime can (gVisor)."""
 
 
 class SandboxSpec(msgspec.Struct, frozen=True):
@@ -97,7 +97,7 @@ class SandboxInfo:
     runtime: str = ""
     workspace_copy: bool = False
     saved_whole: bool = False
-    """Whether `page_out` ends its processes: its guest is asked to close its sockets before, and all connect again."""
+    """Whether `save` can: the guest is asked to close its sockets before, and all connect again after `thaw`."""
 
 
 class SandboxUsage(msgspec.Struct, frozen=True):
@@ -116,7 +116,10 @@ class SandboxUsage(msgspec.Struct, frozen=True):
 
 
 class PagedOut(msgspec.Struct, frozen=True):
-    """What came of moving a sandbox's memory to swap; with none moved the sandbox runs on, and `why` says why."""
+    """What came of moving a sandbox's memory to swap; with none moved the sandbox runs on, and `why` says why.
+
+    Of one that was saved `moved_bytes` is what all that is kept of it takes on its host's disk.
+    """
 
     moved_bytes: int
     why: str = ""
@@ -217,7 +220,6 @@ class SandboxRuntime(Protocol):
     async def page_out(self, sandbox_id: str) -> PagedOut:
         """Stop all of the sandbox and move its memory to swap, for `thaw` to let it go on; or do nothing and say why.
 
-        One that is `saved_whole` has no processes meanwhile; if saving it fails it is lost, and `SandboxFailed` raised.
         Called for a session that has been idle. `running` is true of a stopped sandbox, `usage` counts it, and its
         `destroy` takes it as it is. A runtime that cannot do this moves nothing. Raises `SandboxGone`, `SandboxFailed`;
         then, and when it is cancelled, the sandbox runs on.
@@ -227,7 +229,22 @@ class SandboxRuntime(Protocol):
         """Let a stopped sandbox go on; one that runs, or is gone, is left as it is. Raises `SandboxFailed`.
 
         Called at the next use of what `page_out` has stopped, also while that is at work, which it cuts short; and when
-        a service takes up a sandbox.
+        a service takes up a sandbox. What `save` has saved goes on with all its processes; where it cannot it is gone,
+        and `SandboxGone` raised.
+        """
+
+    async def save(self, sandbox_id: str) -> PagedOut:
+        """Write all of a sandbox that is `saved_whole` to its disk and end its processes; or do nothing and say why.
+
+        Called for a session that hibernates, whose guest stands by. `running` is true of a saved sandbox, `kill` and
+        `destroy` take it as it is. Raises `SandboxGone`, and `SandboxFailed`: then the sandbox is lost.
+        """
+
+    async def put_away(self, sandbox_id: str) -> bool:
+        """Let go of all that a saved sandbox has but its disk, and say whether it is one: others stay as they are.
+
+        Called once nobody looks at its files any more, and for each saved sandbox when a service begins, before it
+        starts others; `reopen` and `thaw` bring it back, after a restart of the host as well. Raises `SandboxFailed`.
         """
 
     async def dial(self, sandbox_id: str, name: str, *, patience_seconds: float = 0) -> socket.socket:

@@ -87,6 +87,12 @@ class SharedHost:
     async def thaw(self, sandbox_id: str) -> None:
         await self._find(sandbox_id).thaw(sandbox_id)
 
+    async def save(self, sandbox_id: str) -> PagedOut:
+        return await self._find(sandbox_id).save(sandbox_id)
+
+    async def put_away(self, sandbox_id: str) -> bool:
+        return await self._find(sandbox_id).put_away(sandbox_id)
+
     async def dial(self, sandbox_id: str, name: str, *, patience_seconds: float = 0) -> socket.socket:
         return await self._find(sandbox_id).dial(sandbox_id, name, patience_seconds=patience_seconds)
 

@@ -192,13 +192,14 @@ class Adoption:
 
     async def _adopt_sandbox(self, live: LiveSession, info: SandboxInfo | None, gone: Death) -> Death | None:
         """None when the session goes on in its sandbox; else why it needs a new one."""
+        if info is None and live.hibernated and _is_kept_as_processes(live):
+            live.sandbox.forget_saved("they are not on the disk of this host")
         if info is None:
             return HIBERNATED if live.hibernated else gone
         try:
             async with self._adopting:
-                if live.hibernated:  # all of it was in the store before its row said so
-                    await self._runtime.destroy(info.sandbox_id)
-                    return HIBERNATED
+                if live.hibernated:
+                    return await self._adopt_hibernated(live, info)
                 if not info.workspace_ready:
                     # The store has the whole workspace and this sandbox a part of it: nothing of it may be saved.
                     await self._runtime.destroy(info.sandbox_id)
@@ -207,7 +208,8 @@ class Adoption:
                     return VANISHED
                 heard = await self._database.run(lambda c: executions.list_heard(c, live.id))
                 await live.sandbox.adopt(info, heard)
-                live.variables.take_up()
+                if live.sandbox.kernel is not None:
+                    live.variables.take_up(live.sandbox.kernel)
                 return None
         except (KernelsError, OSError) as error:
             log.warning("sandbox_not_adopted", session=live.id, error=str(error))
@@ -215,6 +217,16 @@ class Adoption:
                 live.sandbox.leave_behind()
             cause = error.death.cause if isinstance(error, KernelDied) else "sandbox"
             return Death(cause, f"the service started again and could not take up the sandbox: {error}")
+
+    async def _adopt_hibernated(self, live: LiveSession, info: SandboxInfo) -> Death | None:
+        """All of it was in the store before its row said so; its processes may wait on its disk besides."""
+        if _is_kept_as_processes(live):
+            if await self._runtime.put_away(info.sandbox_id):
+                live.sandbox.saved = info
+                return None
+            live.sandbox.forget_saved("they are not on the disk of this host any more")
+        await self._runtime.destroy(info.sandbox_id)
+        return HIBERNATED
 
     async def _take_up_executions(self, live: LiveSession, *, adopted: bool) -> None:
         kernel = live.sandbox.kernel if adopted else None
@@ -272,6 +284,10 @@ class Adoption:
             executions.add_note(connection, note)
 
         await self._database.run(store)
+
+
+def _is_kept_as_processes(live: LiveSession) -> bool:
+    return live.snapshot is not None and live.snapshot.report.kept_as == "processes"
 
 
 def _load(connection: Connection) -> tuple[list[SessionRow], dict[str, HibernationRow]]:

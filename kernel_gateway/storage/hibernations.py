@@ -25,7 +25,10 @@ MOST_SPENT: Final = 1_000
 
 @dataclass(frozen=True)
 class HibernationRow:
-    """What is known of one snapshot of a session. `executions` had run before it, `since` it is kept."""
+    """What is known of one snapshot of a session. `executions` had run before it, `since` it is kept.
+
+    `size_bytes` is what it takes in the store, and on the host's disk with the processes of the session.
+    """
 
     id: str
     session_id: str
@@ -127,7 +130,7 @@ def list_spent(connection: Connection) -> list[HibernationRow]:
 
 
 def sum_bytes(connection: Connection, principal_id: str) -> int:
-    """What one principal's hibernated sessions have in the store."""
+    """What one principal's hibernated sessions take of store and disk."""
     query = select(func.coalesce(func.sum(hibernations.c.size_bytes), 0)).select_from(hibernations.join(sessions))
     query = query.where(sessions.c.principal_id == principal_id, sessions.c.status == "HIBERNATED")
     return int(connection.execute(query).scalar_one())

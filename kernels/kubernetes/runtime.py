@@ -210,6 +210,12 @@ class KubernetesRuntime:
     async def thaw(self, sandbox_id: str) -> None:
         """None is ever stopped."""
 
+    async def save(self, sandbox_id: str) -> PagedOut:
+        return PagedOut(0, "a pod's processes cannot be saved")
+
+    async def put_away(self, sandbox_id: str) -> bool:
+        return False
+
     async def dial(self, sandbox_id: str, name: str, *, patience_seconds: float = 0) -> socket.socket:
         end = await self._end(sandbox_id)
         give_up = time.monotonic() + min(patience_seconds, PATIENCE_SECONDS)

@@ -86,15 +86,24 @@ class LauncherRuntime:
         return await self._fetch(wire.WatchMemory(sandbox_id, percents))
 
     async def page_out(self, sandbox_id: str) -> PagedOut:
+        return await self._move(wire.PageOut(sandbox_id))
+
+    async def save(self, sandbox_id: str) -> PagedOut:
+        return await self._move(wire.Save(sandbox_id))
+
+    async def _move(self, asked: wire.PageOut | wire.Save) -> PagedOut:
         try:
-            return (await self._ask(wire.PageOut(sandbox_id), wire.Moved, _LONG_SECONDS)).paged_out
+            return (await self._ask(asked, wire.Moved, _LONG_SECONDS)).paged_out
         except asyncio.CancelledError:
             with contextlib.suppress(KernelsError, OSError):  # it ends the move, which would stop a sandbox for nobody
-                await self.thaw(sandbox_id)
+                await self.thaw(asked.sandbox_id)
             raise
 
     async def thaw(self, sandbox_id: str) -> None:
-        await self._ask(wire.Thaw(sandbox_id), wire.Nothing)
+        await self._ask(wire.Thaw(sandbox_id), wire.Nothing, _LONG_SECONDS)
+
+    async def put_away(self, sandbox_id: str) -> bool:
+        return (await self._ask(wire.PutAway(sandbox_id), wire.Truth)).value
 
     async def dial(self, sandbox_id: str, name: str, *, patience_seconds: float = 0) -> socket.socket:
         return socket.socket(fileno=await self._fetch(wire.Dial(sandbox_id, name, min(max(patience_seconds, 0), 1))))

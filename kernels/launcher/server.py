@@ -33,6 +33,8 @@ _SECONDS: Final[dict[type[Any], float]] = {
     wire.Create: 180.0,
     wire.Destroy: 180.0,
     wire.PageOut: 180.0,
+    wire.Save: 180.0,
+    wire.Thaw: 180.0,
     wire.Check: 120.0,
     wire.LayPackages: 600.0,
     wire.RemoveLayer: 180.0,

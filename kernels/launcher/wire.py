@@ -147,6 +147,20 @@ class Thaw(_Verb, frozen=True):
     sandbox_id: SandboxId
 
 
+class Save(_Verb, frozen=True):
+    """Write all of it to its disk and end its processes."""
+
+    verb = "save"
+    sandbox_id: SandboxId
+
+
+class PutAway(_Verb, frozen=True):
+    """One that was saved keeps its disk alone."""
+
+    verb = "put_away"
+    sandbox_id: SandboxId
+
+
 class Dial(_Verb, frozen=True):
     """The answer brings the socket."""
 
@@ -221,13 +235,13 @@ class RemoveLayer(_Said, frozen=True):
 
 
 Verb = (
-    Claim | MarkWorkspaceReady | Reopen | Running | Usage | WatchMemory | PageOut | Thaw | Dial | Listen | OpenBeneath
-    | Kill | Destroy
+    Claim | MarkWorkspaceReady | Reopen | Running | Usage | WatchMemory | PageOut | Thaw | Save | PutAway | Dial
+    | Listen | OpenBeneath | Kill | Destroy
 )  # fmt: skip
 """Requests that the server hands to the runtime as they are."""
 Request = (
-    Check | Create | Claim | MarkWorkspaceReady | Reopen | List | Running | Usage | WatchMemory | PageOut | Thaw | Dial
-    | Listen | OpenBeneath | Kill | Destroy | SaveToken | View | LayPackages | StopLaying | RemoveLayer
+    Check | Create | Claim | MarkWorkspaceReady | Reopen | List | Running | Usage | WatchMemory | PageOut | Thaw | Save
+    | PutAway | Dial | Listen | OpenBeneath | Kill | Destroy | SaveToken | View | LayPackages | StopLaying | RemoveLayer
 )  # fmt: skip
 
 

@@ -1,23 +1,26 @@
 """Ends the processes of a sandbox of gVisor's and restores them: its own checkpoints, one file for each sandbox.
 
-Blocking. A saved sandbox has its directories and mounts, and no process, no memory and no control group. What it holds
-lies in `SandboxPlaces.saved`, which only root may open, and goes once it is restored, or with the sandbox. The guest
-has closed its sockets before, or it could not be saved. One that fails to be saved, or to be restored, is gone.
+Blocking. A saved sandbox has its directories, and no process, no memory and no control group; its mounts come back
+when they are wanted. What it holds lies in `SandboxPlaces.saved`, which only root may open, and goes once it is
+restored, or with the sandbox. The guest has closed its sockets before, or it could not be saved. One that fails to be
+saved, or to be restored, is gone.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import logging
 import os
 import shutil
 import threading
 import time
+from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from kernels.errors import KernelsError, SandboxFailed
+from kernels.errors import KernelsError, SandboxFailed, SandboxGone
 from kernels.oci import bundle, storage
 from kernels.oci.cgroups import Cgroups, Counters
 from kernels.oci.command import OciCommand
@@ -35,10 +38,15 @@ AWAKE: Final = "awake"
 
 
 class _Before(msgspec.Struct, frozen=True):
-    """What a sandbox had counted when it was saved: its next control group begins at nothing."""
+    """What a sandbox had counted when it was saved: its next control group begins at nothing.
+
+    And by which build of the runtime it was saved, with the digest of its image: runsc restores a damaged one unseen.
+    """
 
     counters: Counters
     memory_limit_bytes: int
+    build: str = ""
+    digest: str = ""
 
 
 class Checkpoints:
@@ -61,6 +69,7 @@ class Checkpoints:
             shutil.rmtree(places.unsaved, ignore_errors=True)  # of a launcher that was killed
             places.unsaved.mkdir(mode=0o700)
             command.checkpoint(places.sandbox_id, places.unsaved, places.log)
+            before = msgspec.structs.replace(before, build=command.version() or "", digest=_digest(places.unsaved))
             places.before.write_bytes(msgspec.json.encode(before))
             places.unsaved.rename(places.saved)
         except (OSError, KernelsError) as error:
@@ -68,11 +77,19 @@ class Checkpoints:
             raise SandboxFailed(f"the sandbox could not be saved, and is lost: {error}") from error
         command.delete(places.sandbox_id)
         self._cgroups.remove(places.sandbox_id)
-        return PagedOut(held)
+        return PagedOut(measure_saved(places))
 
-    def restore(self, places: SandboxPlaces, command: OciCommand, root: int, user: int) -> bool:
-        """Have a saved sandbox go on as it was; whether it does. One that cannot is gone, and the log says why."""
+    def restore(self, places: SandboxPlaces, command: OciCommand, root: int, user: int) -> None:
+        """Have a saved sandbox go on as it was. Raises `SandboxGone` for one that cannot: the log says more."""
+        why = "the image of its processes could not be restored"
         try:
+            before = msgspec.json.decode(places.before.read_bytes(), type=_Before)
+            if before.build != (command.version() or ""):
+                why = "the image of its processes is of another build of its runtime"
+                raise SandboxFailed(f"it was saved by {before.build}")
+            if before.digest != _digest(places.saved):
+                why = "the image of its processes is damaged"
+                raise SandboxFailed("its image has another digest than it had")
             if not places.transport.is_mount():  # the host has been started again
                 places.transport.mkdir(mode=0o700, exist_ok=True)
                 storage.mount_transport(places.transport)
@@ -84,12 +101,11 @@ class Checkpoints:
             self._cgroups.give_full_share(places.sandbox_id)
             limit = self._cgroups.memory_limit(places.sandbox_id)
             self._cgroups.limit_sockets(places.sandbox_id, bundle.socket_bytes(limit))
-        except (OSError, KernelsError) as error:
+        except (OSError, KernelsError, msgspec.DecodeError) as error:
             log.error("sandbox_not_restored %s: %s", places.sandbox_id, error)
-            return False
+            raise SandboxGone(why) from error
         finally:
             shutil.rmtree(places.saved, ignore_errors=True)
-        return True
 
     def counters(self, places: SandboxPlaces) -> tuple[Counters, int]:
         """What it has counted in all its control groups, and the limit of its memory; raises `SandboxGone`."""
@@ -106,6 +122,20 @@ class Checkpoints:
         # Not from the bundle, most of which is the seccomp profile: each execution may ask.
         now, limit = self._cgroups.counters(places.sandbox_id), self._cgroups.memory_limit(places.sandbox_id)
         return _Before(now if before is None else _add(before.counters, now), limit)
+
+
+def _digest(directory: Path) -> str:
+    digests = []
+    for each in sorted(directory.iterdir()):
+        with each.open("rb") as file:
+            digests.append(f"{each.name} {hashlib.file_digest(file, 'sha256').hexdigest()}")
+    return "\n".join(digests)
+
+
+def measure_saved(places: SandboxPlaces) -> int:
+    """What a saved sandbox takes on the host's disk, in bytes: its image, and what its own disk holds."""
+    used, _ = storage.measure_used_bytes(places.storage)
+    return used + sum(each.stat().st_blocks * 512 for each in places.saved.iterdir())
 
 
 def mark_awake(places: SandboxPlaces) -> None:

@@ -186,10 +186,16 @@ class OciRuntime:
         return await self._in_thread(lambda: self.cgroups.watch_memory(sandbox_id, percents), unwanted=os.close)
 
     async def page_out(self, sandbox_id: str) -> PagedOut:
+        return await self._move(sandbox_id, self._page_out)
+
+    async def save(self, sandbox_id: str) -> PagedOut:
+        return await self._move(sandbox_id, self._save)
+
+    async def _move(self, sandbox_id: str, move: Callable[[SandboxPlaces, threading.Event], PagedOut]) -> PagedOut:
         self._places(sandbox_id)
         wanted = self._wanted.setdefault(sandbox_id, threading.Event())
         try:
-            return await self._in_thread(lambda: self._page_out(self._places(sandbox_id), wanted))
+            return await self._in_thread(lambda: move(self._places(sandbox_id), wanted))
         except asyncio.CancelledError:  # the thread goes on to its end, which comes soon then, with the sandbox thawed
             wanted.set()
             raise
@@ -201,6 +207,9 @@ class OciRuntime:
         self._places(sandbox_id)
         self._want(sandbox_id)
         await self._in_thread(lambda: self._thaw(self._places(sandbox_id)))
+
+    async def put_away(self, sandbox_id: str) -> bool:
+        return await self._in_thread(lambda: self._put_away(self._places(sandbox_id)))
 
     async def dial(self, sandbox_id: str, name: str, *, patience_seconds: float = 0) -> socket.socket:
         # Not in a thread: a step on a tmpfs does not block, and threads are for what does.
@@ -418,6 +427,9 @@ class OciRuntime:
         process = places.first_process()
         if process is None:
             return False
+        if places.unsaved.exists():
+            with self._take_turn(places.sandbox_id):
+                pass  # it is being saved: what came of that is to be seen then
         if places.saved.exists():  # it goes on when it is used
             return True
         try:
@@ -452,9 +464,13 @@ class OciRuntime:
 
     def _page_out(self, places: SandboxPlaces, wanted: threading.Event) -> PagedOut:
         with self._take_turn(places.sandbox_id):
-            if self._is_saved_whole(places):
-                return self._checkpoints.save(places, self._maker(places), wanted)
             return self._idle_memory.page_out(places.sandbox_id, wanted)
+
+    def _save(self, places: SandboxPlaces, wanted: threading.Event) -> PagedOut:
+        with self._take_turn(places.sandbox_id):
+            if not self._is_saved_whole(places):
+                return PagedOut(0, "its runtime does not save processes")
+            return self._checkpoints.save(places, self._maker(places), wanted)
 
     def _is_saved_whole(self, places: SandboxPlaces) -> bool:
         """Not one that an earlier release made, which has its kernel's sockets on the host."""
@@ -473,9 +489,23 @@ class OciRuntime:
         root = places.read_journal()
         if root is None:
             raise SandboxGone(f"sandbox {places.sandbox_id} is gone")
-        command = self._maker(places)
-        if self._checkpoints.restore(places, command, root, root + bundle.USER_ID):
-            self._favour(places)
+        self._checkpoints.restore(places, self._maker(places), root, root + bundle.USER_ID)
+        self._favour(places)
+
+    def _put_away(self, places: SandboxPlaces) -> bool:
+        with self._take_turn(places.sandbox_id):
+            root = places.read_journal()
+            if root is None or not places.saved.exists():
+                return False
+            # After a restart of the host nothing says any more that these ids are in use.
+            if not self._uids.keep(root, places.home):
+                return False
+            idmap.unmount_view(places.view)
+            storage.unmount(places.transport)
+            storage.unmount(places.storage)
+            with contextlib.suppress(FileNotFoundError):
+                places.transport.rmdir()
+            return True
 
     def _kill(self, sandbox_id: str) -> None:
         with self._take_turn(sandbox_id):

@@ -50,6 +50,18 @@ class UidRanges:
             f"all {self._count} uid ranges from {self._base} on are in use; end sessions or raise uid_ranges"
         )
 
+    def keep(self, first_id: int, owner: Path) -> bool:
+        """Claim a range once more that `owner` had; false when it is another's by now."""
+        with self._lock():
+            self._rename_old()
+            claims = {int(claim.name): claim for claim in self._claims()}
+            if first_id in claims:
+                return claims[first_id].read_text() == str(owner)
+            if _overlap(first_id, sorted(claims)):
+                return False
+            (self._directory / str(first_id)).write_text(str(owner))
+            return True
+
     def release(self, first_id: int, owner: Path) -> None:
         """Give a range back; only its owner can, and doing it twice is fine."""
         claim = self._directory / str(first_id)

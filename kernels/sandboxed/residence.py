@@ -1,4 +1,4 @@
-"""Where the memory of one sandbox is: resident, or in swap with all of the sandbox stopped.
+"""Where the memory of one sandbox is: resident, or in swap with all of the sandbox stopped, or saved to its disk.
 
 A stopped sandbox answers nothing, so what speaks with it says so first: it finds `wake` of this object wherever it
 sends something, which is None while the sandbox runs. Waking cuts a move short that is under way.
@@ -30,7 +30,9 @@ class Residence:
         on_change: Callable[[], None],
         prepare: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`prepare` is awaited before the runtime is asked to stop the sandbox; what it raises keeps that running."""
+        """`prepare` is awaited before the runtime is asked to save the sandbox; what it raises keeps that running."""
+        self.saving = False
+        """Whether it stops to be saved: all connections with it end then, and are made again as it goes on."""
         self.memory: Memory = "resident"
         self.stopped = False
         """Whether the sandbox stands still, or may: what is sent to it waits until it is woken."""
@@ -42,11 +44,15 @@ class Residence:
         self._waking: asyncio.Task[None] | None = None
         self._closed = False
 
-    async def page_out(self) -> PagedOut:
+    async def save(self) -> PagedOut:
+        """The same as `page_out`, with its processes saved and ended."""
+        return await self.page_out(save=True)
+
+    async def page_out(self, *, save: bool = False) -> PagedOut:
         """Stop the sandbox and move its memory; it runs on when nothing was moved or somebody wanted it meanwhile."""
         if self.stopped:
             return IN_USE
-        self.stopped = True
+        self.stopped, self.saving = True, save
         self._on_change()
         moving = self._moving = asyncio.ensure_future(self._move())
         try:
@@ -65,11 +71,13 @@ class Residence:
         return IN_USE if wanted else moved
 
     async def _move(self) -> PagedOut:
+        if not self.saving:
+            return await self._runtime.page_out(self._sandbox_id)
         if self._prepare is not None:
             await self._prepare()
-            if self._waking is not None:  # wanted meanwhile: this one may be wanted for long
-                return IN_USE
-        return await self._runtime.page_out(self._sandbox_id)
+        if self._waking is not None:  # wanted meanwhile: this one may be wanted for long
+            return IN_USE
+        return await self._runtime.save(self._sandbox_id)
 
     def wake(self) -> None:
         """Have the sandbox go on; returns at once."""
@@ -107,6 +115,7 @@ class Residence:
                 await self._runtime.thaw(self._sandbox_id)
             self.stopped, self.memory, self._moving = False, "resident", None
             self._on_change()
+            self.saving = False
         finally:
             self._waking = None
 

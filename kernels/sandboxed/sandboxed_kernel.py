@@ -372,12 +372,23 @@ class SandboxedKernel:
         """
         if self.residence.stopped or await self.is_in_use():
             return IN_USE
-        if self.info.saved_whole and (path := await find_deleted_file(await self._ready())):
-            return PagedOut(0, f"the sandbox could not be saved: a deleted file is open, {path}")
         # Asked again: nothing waits from here until it is marked as stopped.
         if self._is_in_use() or not still_idle():
             return IN_USE
         return await self.residence.page_out()
+
+    async def save(self) -> PagedOut:
+        """Have the runtime write all of the sandbox to its disk and end its processes; or say why it runs on.
+
+        Called while nobody else gets at the kernel. Raises KernelsError: then the sandbox may be lost.
+        """
+        if not self.info.saved_whole:
+            return PagedOut(0)
+        if self.residence.stopped or await self.is_in_use():
+            return IN_USE
+        if path := await find_deleted_file(await self._ready()):
+            return PagedOut(0, f"a deleted file is open, {path}")
+        return await self.residence.save()
 
     async def is_in_use(self) -> bool:
         """Whether anything is under way in the sandbox, background commands too; raises KernelsError."""
@@ -404,9 +415,9 @@ class SandboxedKernel:
         self.guest.awake = self.residence.awake if stopped else None
         if self._hub is not None:
             self._hub.wake = self.residence.wake if stopped else None
-            if self.info.saved_whole:
+            if self.residence.saving:
                 self._hub.suspend() if stopped else self._hub.resume()
-        if self.info.saved_whole and not stopped:
+        if self.residence.saving and not stopped:
             self._own(self.memory.renew())
         if stopped:
             if self._watching is not None:

@@ -15,6 +15,7 @@ from sandcell.models.sync import Sync, SyncMode
 
 SessionStatus = Literal["READY", "HIBERNATED", "TERMINATED"]
 Memory = Literal["resident", "paged_out"]
+KeptAs = Literal["variables", "processes"]
 KeepVariables = Literal["off", "on_idle", "each"]
 
 
@@ -58,7 +59,8 @@ class Restored(Model):
     """What this generation's kernel has of the variables of the one that died.
 
     They are as they were at `as_of`, `later` executions before it died, the one that died among them. `variables` names
-    first those that are lost, `omitted` counts the rest. `why`: nothing could be restored.
+    first those that are lost, `omitted` counts the rest. `why`: nothing could be restored. `processes_lost`: why the
+    processes of a session that was hibernated as those could not go on.
     """
 
     generation: int
@@ -67,6 +69,7 @@ class Restored(Model):
     variables: list[RestoredVariable] = msgspec.field(default_factory=list)
     omitted: int = 0
     why: str | None = None
+    processes_lost: str | None = None
 
 
 class ForkPoint(Model, forbid_unknown_fields=True):
@@ -135,10 +138,12 @@ class KeptVariable(Model):
 
 
 class HibernationReport(Model):
-    """What is kept of a session that is hibernated.
+    """What is kept of a session that is hibernated, and as what.
 
     `variables` names those that are lost first, `omitted` counts the rest. `lost` says what else is, in sentences.
-    `size_bytes` is what the variables take in the store.
+    `size_bytes` is what the variables take in the store. One that is kept as `processes` goes on as it is, with threads
+    and open files, from an image on its gateway's host, where it takes `image_bytes`; what is named as lost is lost
+    only where that cannot be restored. `processes_lost`: why they could not be kept where they might have been.
     """
 
     since: str = ""
@@ -147,6 +152,9 @@ class HibernationReport(Model):
     variables: list[KeptVariable] = msgspec.field(default_factory=list)
     omitted: int = 0
     lost: list[str] = msgspec.field(default_factory=list)
+    kept_as: KeptAs = "variables"
+    image_bytes: int = 0
+    processes_lost: str | None = None
 
 
 class Checkpoint(Model):

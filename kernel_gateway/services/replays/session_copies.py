@@ -230,7 +230,8 @@ class SessionCopies:
         await self._copies.copy(principal, live.row.workspace_id, wanted.session_id)
         if not live.hibernated or live.snapshot is not snapshot:
             raise woken
-        return replace(snapshot, id=begun.id)
+        report = msgspec.structs.replace(snapshot.report, kept_as="variables", image_bytes=0)
+        return replace(snapshot, id=begun.id, size_bytes=report.size_bytes, report=report)
 
     async def _add(self, live: LiveSession, chosen: Chosen, kept: HibernationRow, wanted: Wanted) -> Session:
         """From here on there is a copy, whatever becomes of this process."""

@@ -36,6 +36,7 @@ from kernel_gateway.services.sessions.session_sandbox import SandboxEvent, Sessi
 from kernel_gateway.services.sessions.session_variables import SessionVariables
 from kernel_gateway.services.sessions.worker import Worker
 from kernel_gateway.settings import Settings
+from kernel_gateway.storage import executions
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.sessions import SessionRow
 from kernels.sandbox import SandboxRuntime
@@ -103,6 +104,7 @@ class SandboxBuilder:
                 find_mirror=lambda: live.sandbox.mirror,
                 on_durable=partial(store_record, database, live),
             ),
+            list_heard=lambda: database.run(lambda c: executions.list_heard(c, live.id)),
             may_launch=partial(self._waking.may_launch, live),
             on_created=partial(self._waking.note_created, live),
             on_launched=partial(self._waking.note_launched, live),

@@ -58,7 +58,7 @@ class IdleMemory:
     async def look(self) -> None:
         """Page out who has been idle for long enough, and more while the machine is short of memory."""
         seconds = self._settings.idle_memory_seconds
-        if not seconds or not self._has_room():
+        if not seconds or not self._host.has_swap():
             return
         since = self._clock.now() - seconds
         await self._page_out(lambda live: live.last_activity <= since)
@@ -70,12 +70,8 @@ class IdleMemory:
 
     async def relieve(self, enough: Callable[[], bool]) -> None:
         """Page out idle sessions, whatever their idle time, until there is enough or none is left."""
-        if self._settings.idle_memory_seconds and self._has_room():
+        if self._settings.idle_memory_seconds and self._host.has_swap():
             await self._page_out(lambda _live: not enough())
-
-    def _has_room(self) -> bool:
-        """Whether there is somewhere for memory to go: swap, or files of the disk for what gVisor runs."""
-        return self._settings.gvisor_checkpoints or self._host.has_swap()
 
     def held(self) -> tuple[int, int]:
         """How many sessions hold memory, and how much, by what was measured of each last."""

@@ -13,15 +13,15 @@ import asyncio
 import contextlib
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 import structlog
 
 from kernel_gateway import metrics
-from kernel_gateway.errors import SandboxUnavailable, SessionTerminated, translate
+from kernel_gateway.errors import GatewayError, SandboxUnavailable, SessionTerminated, translate
 from kernel_gateway.services.admission.dead_sandboxes import DeadSandboxes
 from kernel_gateway.services.admission.fair_shares import FairShares
 from kernel_gateway.services.admission.memory_room import MemoryRoom
@@ -56,9 +56,10 @@ TRIES = 3
 """How many sandboxes may be lost while one call waits for their workspace."""
 
 
+T = TypeVar("T")
 SandboxEvent: TypeAlias = KernelEvent | WorkspaceRestored
 OnLaunched: TypeAlias = Callable[[SandboxedKernel], Awaitable[None]]
-Keep: TypeAlias = Callable[[SandboxedKernel, Mirror], Awaitable[None]]
+Keep: TypeAlias = Callable[[SandboxedKernel, Mirror], Awaitable[T]]
 BeginRestore: TypeAlias = Callable[[SandboxInfo], Awaitable[bool]]
 """Lays the workspace out, and says whether all of it is there."""
 
@@ -96,6 +97,10 @@ class SessionSandbox:
 
     promised = False
     """Whether the start of the session has made sure that there is memory for its first launch."""
+    saved: SandboxInfo | None = None
+    """One that lies on this host's disk with its processes: the next use has them go on."""
+    not_restored: str | None = None
+    """Why the processes of the last saved one could not go on; of the generation after them."""
     unsaved: str | None = None
     """What to say of files that could not be brought to the store."""
     watched: Watched | None = None
@@ -104,6 +109,7 @@ class SessionSandbox:
     _marked_ready: SandboxInfo | None = None
     """The sandbox whose claim has said that its workspace is whole."""
     _copy: WorkspaceCopy | None = None
+    _launching: asyncio.Task[Any] | None = None
     _left_over = False
     """Whether something of the last sandbox may still be there: the next one has the same id."""
 
@@ -123,6 +129,7 @@ class SessionSandbox:
         find_environment: Find,
         egress_gateway: EgressGateway,
         flushes: Flushes,
+        list_heard: Callable[[], Awaitable[Mapping[str, Durable]]],
         may_launch: Callable[[], Awaitable[None]],
         on_created: Callable[[SandboxInfo], Awaitable[None]],
         on_launched: OnLaunched,
@@ -140,11 +147,10 @@ class SessionSandbox:
         self._settings, self._runtime, self._launcher = settings, runtime, launcher
         self._mirrors, self._spool = mirrors, spool
         self._starting, self._memory_room, self._may_launch = starting, memory_room, may_launch
-        self._dead_sandboxes, self._on_launched = dead_sandboxes, on_launched
+        self._dead_sandboxes, self._on_launched, self._list_heard = dead_sandboxes, on_launched, list_heard
         self._background, self._find_environment, self._on_event = background, find_environment, on_event
         self._state, self._lock, self._on_created = SandboxState(), asyncio.Lock(), on_created
         self._restore: WorkspaceRestore | None = None
-        self._launching: asyncio.Task[SandboxedKernel] | None = None
         self._death: Death | None = None
         """Why there is no sandbox any more, until the next one has a kernel: that one is of the next generation."""
 
@@ -213,23 +219,55 @@ class SessionSandbox:
             return await self._launch_next()
 
     async def _launch_next(self) -> SandboxedKernel:
-        """Under the lock: launch, in a task of its own so that the session's end can cancel it."""
+        """Under the lock: have the one go on that is saved, else launch."""
+        if self.saved is not None and (kernel := await self._in_task(self._go_on(self.saved))) is not None:
+            return kernel
         death = self._death
         generation = self.generation if death is None else self.generation + 1
-        self._state.move(State.LAUNCHING)
-        self._launching = self._background.spawn(self._launch(generation), f"launch {self._session_id}")
         try:
-            return await self._launching
-        except BaseException as error:
-            if self._state.now is State.LAUNCHING:
-                self._state.move(State.ABSENT)
-            if isinstance(error, asyncio.CancelledError) and self._state.now in GIVEN_UP:
+            return await self._in_task(self._launch(generation))
+        finally:
+            if death is not None and self._death is not death:  # it was taken on, even if this call was cancelled then
+                self._on_event(KernelReplaced(self.generation, death))
+
+    async def _in_task(self, work: Coroutine[Any, Any, T]) -> T:
+        """In a task of its own so that the session's end can cancel it."""
+        self._state.move(State.LAUNCHING)
+        self._launching = launching = self._background.spawn(work, f"launch {self._session_id}")
+        try:
+            return await launching
+        except asyncio.CancelledError:
+            if self._state.now in GIVEN_UP:
                 raise self._make_terminated_error() from None
             raise
         finally:
             self._launching = None
-            if death is not None and self._death is not death:  # it was taken on, even if this call was cancelled then
-                self._on_event(KernelReplaced(self.generation, death))
+            if self._state.now is State.LAUNCHING:
+                self._state.move(State.ABSENT)
+
+    async def _go_on(self, saved: SandboxInfo) -> SandboxedKernel | None:
+        """Have a saved sandbox's processes go on; None when they cannot, and another is to be launched.
+
+        Raises our errors of what keeps a session from being woken now: then it stays saved.
+        """
+        await self._may_launch()
+        try:
+            async with self._memory_room.start(), self._starting.place(self._owner):
+                kernel = await self._adopt(saved, await self._list_heard(), self._on_launched)
+        except (KernelsError, OSError) as error:
+            log.warning("processes_not_restored", session=self._session_id, error=str(error))
+            self.forget_saved(str(error))
+            return None
+        self.saved = None
+        return kernel
+
+    def forget_saved(self, why: str) -> None:
+        """What is saved cannot go on, or is not there: the next `ready()` launches another in its place."""
+        if self.saved is not None:
+            self.meter.end_sandbox()
+            self.leave_behind()
+        self.saved, self.not_restored = None, f"its processes could not go on: {why}"
+        self._death = Death("hibernated", f"The session was hibernated, and is woken; {self.not_restored}")
 
     def _make_terminated_error(self) -> SessionTerminated:
         return SessionTerminated("the session has ended", session_id=self._session_id)
@@ -245,24 +283,39 @@ class SessionSandbox:
         When it fails nothing of the sandbox has been taken on, and its files are still to be saved.
         """
         async with self._lock:
-            listener = _Listener(self._kernel_event)
-            kernel = await self._launcher.adopt(info, listener, heard)
-            mirror = self._mirrors.mirror(info, self._workspace_id, self._open_copy(info))
-            if self._copy is not None:
-                self._copy.go_on()
-            try:
-                await self.egress_gateway.reopen()
-                await self._watch(info, mirror)
-                spooled = self._workspace_id in self._spool.waiting()
-                listener.require_alive()  # nothing waits from here until it is taken on
-            except BaseException:
-                await mirror.aclose()
-                await self._close_copy()
-                await kernel.aclose()
-                raise
-            self._take(kernel, mirror, listener, State.READY)
-            if spooled:  # the live files are newer than that copy
-                await self._save(mirror)
+            await self._adopt(info, heard)
+
+    async def _adopt(
+        self, info: SandboxInfo, heard: Mapping[str, Durable], on_woken: OnLaunched | None = None
+    ) -> SandboxedKernel:
+        """Under the lock. `on_woken` is awaited for one that was saved; when it raises, that is saved once more."""
+        listener = _Listener(self._kernel_event)
+        kernel = await self._launcher.adopt(info, listener, heard)
+        mirror = self._mirrors.mirror(info, self._workspace_id, self._open_copy(info))
+        if self._copy is not None:
+            self._copy.go_on()
+        try:
+            await self.egress_gateway.reopen()
+            await self._watch(info, mirror)
+            spooled = self._workspace_id in self._spool.waiting()
+            if on_woken is not None:
+                await on_woken(kernel)
+            listener.require_alive()  # nothing waits from here until it is taken on
+        except BaseException as error:
+            await mirror.aclose()
+            await self._close_copy()
+            await self.egress_gateway.aclose()
+            if on_woken is not None and isinstance(error, GatewayError):  # it is not to be woken now
+                with contextlib.suppress(KernelsError):
+                    await kernel.save()
+            await kernel.aclose()
+            raise
+        if self._is_in(State.LAUNCHING):
+            self._state.move(State.RESTORING)
+        self._take(kernel, mirror, listener, State.READY)
+        if spooled:  # the live files are newer than that copy
+            await self._save(mirror)
+        return kernel
 
     async def reopen_egress(self) -> None:
         """Called by the sweep: try again to open what could not be opened when the sandbox was taken up."""
@@ -295,19 +348,36 @@ class SessionSandbox:
             if self._state.now is State.LOST:
                 await self._clear_away()
 
-    async def leave(self, why: Death, keep: Keep) -> None:
+    async def leave(self, why: Death, keep: Keep[bool]) -> None:
         """Give the sandbox up once `keep` has all that is to outlive it; the next `ready()` launches another.
 
+        Or has this one go on, where `keep` says that its processes are saved on its disk.
         Who asks for the kernel meanwhile waits. What `keep` raises is raised: then the sandbox stays.
         """
         async with self._lock:
-            await self._hold(keep)
-            await self._clear_away()
-            if self._left_over:
-                self.leave_behind()
-            self._death = why
+            saved = await self._hold(keep)
+            self.not_restored = None
+            if saved and self._is_in(State.LEAVING):
+                await self._put_away()
+            else:
+                await self._clear_away()
+                if self._left_over:
+                    self.leave_behind()
+                self._death = why
             if self._is_in(State.LEAVING):
                 self._state.move(State.ABSENT)
+
+    async def _put_away(self) -> None:
+        """Under the lock: let go of all that a saved sandbox has but its disk. The store has its files."""
+        self.saved, kernel, mirror = self._info, self.kernel, self.mirror
+        self.kernel = self.mirror = self.watched = None
+        if mirror is not None:
+            self.flushes.end(mirror, waits=False)
+        await self._let_go(kernel, mirror)
+        try:
+            await self._runtime.put_away(self.id)
+        except KernelsError as error:  # it takes mounts until it is woken
+            log.warning("sandbox_not_put_away", session=self._session_id, error=str(error))
 
     def leave_behind(self) -> None:
         """What is left of the last sandbox resists its removal: it is tried again apart, under the id that it has.
@@ -317,21 +387,21 @@ class SessionSandbox:
         self._dead_sandboxes.remove(self.id, self._owner)
         self.id, self._left_over = str(uuid.uuid4()), False
 
-    async def hold(self, take: Keep) -> None:
+    async def hold(self, take: Keep[None]) -> None:
         """Have nobody get at the kernel while `take` copies what it has; what that raises is raised."""
         async with self._lock:
             await self._hold(take)
             if self._is_in(State.LEAVING):
                 self._state.move(State.READY)
 
-    async def _hold(self, keep: Keep) -> None:
+    async def _hold(self, keep: Keep[T]) -> T:
         """Under the lock; it is LEAVING afterwards, unless it was lost or given up meanwhile."""
         kernel, mirror = self.kernel, self.mirror
         if kernel is None or mirror is None or not self._is_in(State.READY):
             raise SandboxUnavailable("the session's sandbox is not ready: try again")
         self._state.move(State.LEAVING)
         try:
-            await keep(kernel, mirror)
+            return await keep(kernel, mirror)
         except BaseException:
             if self._is_in(State.LEAVING):
                 self._state.move(State.READY)
@@ -354,19 +424,24 @@ class SessionSandbox:
         async with self._lock:
             kernel, mirror, workspace_ready = self.kernel, self.mirror, self.workspace_ready
             self.kernel = self.mirror = None
-            await self._discard_spare()
-            await self.egress_gateway.aclose()
             if mirror is not None:
                 if workspace_ready:
                     with contextlib.suppress(WorkspaceSyncError, TimeoutError):
                         await mirror.flush(self._settings.flush_deadline_seconds)
                 self.flushes.note(mirror)
-                await self._stop_restore()
-                await mirror.aclose()
-            await self._close_copy()
-            if kernel is not None:
-                await kernel.aclose()
+            await self._let_go(kernel, mirror)
             self._end_closing()
+
+    async def _let_go(self, kernel: SandboxedKernel | None, mirror: Mirror | None) -> None:
+        """Close our side of a sandbox that stays."""
+        await self._discard_spare()
+        await self.egress_gateway.aclose()
+        await self._stop_restore()
+        if mirror is not None:
+            await mirror.aclose()
+        await self._close_copy()
+        if kernel is not None:
+            await kernel.aclose()
 
     def _begin_closing(self) -> None:
         """From here on no call launches a sandbox. An end that failed is begun again, and finds this done."""

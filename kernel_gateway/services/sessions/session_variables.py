@@ -129,11 +129,9 @@ class SessionVariables:
         self._own_id = ""
         """What that is known by; no two are, in whichever process of the service."""
 
-    def take_up(self) -> None:
-        """Called once when an earlier process of the service has left this kernel: it may have kept its variables."""
-        kernel = self._live.sandbox.kernel
-        if kernel is not None:
-            self._kept = _Kept(kernel, kernel.generation)
+    def take_up(self, kernel: SandboxedKernel) -> None:
+        """Called once when this kernel was left by an earlier process, or was saved: it may have kept its variables."""
+        self._kept = _Kept(kernel, kernel.generation)
 
     async def end_of(self, job: Job) -> None:
         """Code has ended: what it left is kept once nothing else comes, or where each time is asked for, now."""
@@ -310,6 +308,7 @@ class SessionVariables:
         return Restored(generation, as_of, later, told[:MOST_TOLD], max(len(told) - MOST_TOLD, 0))
 
     def _tell(self, restored: Restored) -> None:
+        restored.processes_lost = self._live.sandbox.not_restored
         self.restored = restored
         log.info("variables_restored", session=self._live.id, generation=restored.generation, why=restored.why)
         self._note(_describe(restored))

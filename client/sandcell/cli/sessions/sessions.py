@@ -263,12 +263,17 @@ def hibernate(client: Client, *, session_id: str | None, as_json: bool) -> None:
         show_json(found)
         return
     report = found.hibernated or HibernationReport()
-    say(f"hibernated {found.id} until {report.until}: {report.size_bytes:,} bytes of variables")
+    whole = report.kept_as == "processes"
+    what = f", {report.image_bytes:,} of an image of its processes" if whole else ""
+    say(f"hibernated {found.id} until {report.until}: {report.size_bytes:,} bytes of variables{what}")
+    if report.processes_lost is not None:
+        say(f"not kept: processes: {report.processes_lost}")
+    doubt = "lost if that image cannot be restored" if whole else "not kept"
     for each in report.variables:
         if each.outcome == "lost":
-            say(f"not kept: {each.name}: {each.why}")
+            say(f"{doubt}: {each.name}: {each.why}")
     for lost in report.lost:
-        say(f"not kept: {lost}")
+        say(f"{doubt}: {lost}")
 
 
 @session.command("resume", short_help="Wake a hibernated session, as its next use does.")
@@ -282,6 +287,8 @@ def resume(client: Client, *, session_id: str | None, as_json: bool) -> None:
         show_json(found)
         return
     say(f"resumed {found.id}: kernel generation {found.generation}")
+    if found.restored is not None and found.restored.processes_lost is not None:
+        say(f"not restored: {found.restored.processes_lost}")
     for each in found.restored.variables if found.restored is not None else ():
         if each.outcome == "lost":
             say(f"not restored: {each.name}: {each.why}")

@@ -1,8 +1,9 @@
 """Sessions that give up their sandbox and go on: their variables and files are in the store until somebody wakes them.
 
-In this order, each step durable before the next: a row that names the snapshot, the snapshot, the files, then the
-session's row, which says HIBERNATED; the sandbox goes last. What fails or is killed before that row leaves the session
-READY, in the sandbox that it has. `waking.py` has the way back.
+In this order, each step durable before the next: a row that names the snapshot, the snapshot, the files, an image of
+the sandbox's processes where its runtime can make one, then the session's row, which says HIBERNATED; the sandbox goes
+last, or with an image all of it but its disk. What fails or is killed before that row leaves the session READY, in the
+sandbox that it has; a failure of the image alone changes nothing but that there is none. `waking.py` has the way back.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from functools import partial
 from typing import Final
 
 import structlog
+from msgspec.structs import replace as replace_report
 from sqlalchemy import Connection
 
-from kernel_gateway.errors import GatewayError, SessionBusy, SessionTerminated, translated
+from kernel_gateway.errors import GatewayError, QuotaReached, SessionBusy, SessionTerminated, translated
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.admission.readiness import Readiness
 from kernel_gateway.services.clock import rfc3339
@@ -29,7 +31,9 @@ from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.storage import hibernations, sessions
 from kernel_gateway.storage.hibernations import HibernationRow
 from kernels.environment import Environment
+from kernels.errors import GuestRefused, KernelsError
 from kernels.execution import kept_variables
+from kernels.sandbox import PagedOut
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
 from sandcell.models.sessions import HibernationReport, KeptVariable, Session
 from workspace_sync import Mirror
@@ -144,13 +148,17 @@ class Hibernation:
         environment = await self._environments.of_session(live.row.environment)
         with translated():
             await live.sandbox.leave(HIBERNATED, partial(self._keep, live, environment, unless_used=unless_used))
-        live.variables.leave()
+        if live.sandbox.saved is None:
+            live.variables.leave()
         log.info("session_hibernated", session=live.id, principal=live.row.principal_id)
 
     async def _keep(
         self, live: LiveSession, environment: Environment, kernel: SandboxedKernel, mirror: Mirror, *, unless_used: bool
-    ) -> None:
-        """While nobody gets at the kernel: all that has to be durable before the sandbox may go."""
+    ) -> bool:
+        """While nobody gets at the kernel: all that has to be durable before the sandbox may go.
+
+        Says whether its processes are saved.
+        """
         most = find_most_bytes(live, environment)
         kept = await write_down(live, kernel, most)
         begun = HibernationRow(str(uuid.uuid4()), live.id, "begun", self._clock.now(), executions=live.executions)
@@ -161,23 +169,46 @@ class Hibernation:
             if unless_used:
                 require_idle(live)
             live.require_live()
-            lost = list_lost(live, environment, put)
-            await self._store(live, replace(begun, size_bytes=put.size), kept, lost)
+            now = self._clock.now()
+            until = now + self._settings.state_ttl_seconds
+            report = build_report(now, until, put.size, kept, list_lost(live, environment, put))
         except BaseException:
             self.give_up(begun)
             raise
+        return await self._finish(live, kernel, begun, report)
 
-    async def _store(
-        self, live: LiveSession, begun: HibernationRow, kept: Iterable[kept_variables.KeptVariable], lost: list[str]
-    ) -> None:
+    async def _finish(
+        self, live: LiveSession, kernel: SandboxedKernel, begun: HibernationRow, report: HibernationReport
+    ) -> bool:
+        """Once the store has all: save the processes, too, and say that it is so. A use from here on waits."""
+        saved = await _save_processes(live, kernel)
+        try:
+            if saved.moved_bytes:
+                with_image = replace_report(report, kept_as="processes", image_bytes=saved.moved_bytes)
+                try:
+                    await self._store(live, begun, with_image)
+                    return True
+                except QuotaReached as error:  # without the image there may be room
+                    saved = PagedOut(0, error.message)
+            await self._store(live, begun, replace_report(report, processes_lost=saved.why or None))
+            return False
+        except BaseException:
+            if await _runs_on(live, kernel):
+                self.give_up(begun)
+            else:  # lost as it was to go on: its successor gets what the store has, the row of which goes with that
+                live.snapshot = replace(begun, size_bytes=report.size_bytes, report=report)
+            raise
+
+    async def _store(self, live: LiveSession, begun: HibernationRow, report: HibernationReport) -> None:
         """The step that makes it so: from here on the session is HIBERNATED, whatever becomes of this process."""
         live.follow_clock()
         now = self._clock.now()
         until = now + self._settings.state_ttl_seconds
-        report = build_report(now, until, begun.size_bytes, kept, lost)
+        report = replace_report(report, since=rfc3339(now), until=rfc3339(until))
         left = live.row.expires - now
         left = left if left > 0 else float(live.row.timeout_seconds)  # it hibernates because its time was over
-        snapshot = replace(begun, state="kept", since=now, left_seconds=left, report=report)
+        size = report.size_bytes + report.image_bytes
+        snapshot = replace(begun, state="kept", since=now, size_bytes=size, left_seconds=left, report=report)
         await live.sandbox.meter.measure()
         row = replace(
             live.row,
@@ -209,6 +240,28 @@ class Hibernation:
             await self._database.run(lambda c: hibernations.spend_if_begun(c, begun.id))
         except GatewayError as error:  # the next start of the service does
             log.warning("hibernation_not_given_up", session=begun.session_id, error=error.code)
+
+
+async def _save_processes(live: LiveSession, kernel: SandboxedKernel) -> PagedOut:
+    """What of the host's disk an image of them takes; nothing, and perhaps why, where there is none."""
+    try:
+        return await kernel.save()
+    except (KernelsError, OSError) as error:  # whatever became of the sandbox: the store has all that is to be kept
+        log.warning("processes_not_saved", session=live.id, error=str(error))
+        return PagedOut(0, str(error) if isinstance(error, GuestRefused) else "they could not be saved")
+
+
+async def _runs_on(live: LiveSession, kernel: SandboxedKernel) -> bool:
+    """Whether the sandbox of a session that is not to hibernate after all goes on, once its processes were saved."""
+    if not kernel.info.saved_whole:
+        return True
+    try:
+        await kernel.residence.awake()
+        await kernel.guest.runs_commands()  # it answers
+    except (KernelsError, OSError) as error:
+        log.error("processes_not_restored", session=live.id, error=str(error))
+        return False
+    return True
 
 
 async def _wait_unused(live: LiveSession, kernel: SandboxedKernel) -> None:

@@ -66,7 +66,7 @@ def _until_removed(message: str, principal_id: str | None) -> SessionLimit:
 
 
 def require_hibernated_place(connection: Connection, settings: Settings, principal_id: str, size: int) -> None:
-    """For one more hibernated session, whose variables take so many bytes in the store; raises QuotaReached."""
+    """For one more hibernated session that takes so many bytes of store and disk; raises QuotaReached."""
     hold(connection, "hibernated sessions", principal_id)
     most, most_bytes = settings.hibernated_sessions, settings.hibernated_mb * MEGABYTE
     if sessions.count_live(connection, principal_id, status="HIBERNATED") >= most:
@@ -74,6 +74,6 @@ def require_hibernated_place(connection: Connection, settings: Settings, princip
     taken = hibernations.sum_bytes(connection, principal_id)
     if taken + size > most_bytes:
         raise QuotaReached(
-            f"the variables of your hibernated sessions take {taken:,} bytes: {size:,} more are over {most_bytes:,}",
+            f"your hibernated sessions take {taken:,} bytes: {size:,} more are over {most_bytes:,}",
             quota=most_bytes,
         )

@@ -1,8 +1,9 @@
 """How a hibernated session gets a sandbox again: whoever asks for its kernel wakes it, and others wait for that.
 
-The sandbox is one of its environment's warm pool, if there is one. Its variables are in the store until a kernel has
-them. They are laid into the new sandbox before anybody has its kernel; then the session's row says READY. When either
-fails the sandbox is removed, and the session still hibernated.
+The one that it had goes on, if its processes were saved and can. Else the sandbox is one of its environment's warm
+pool, if there is one. Its variables are in the store until a kernel has them. They are laid into the new sandbox
+before anybody has its kernel; then the session's row says READY. When either fails the sandbox is removed, and the
+session still hibernated.
 """
 
 from __future__ import annotations
@@ -76,6 +77,8 @@ class Waking(msgspec.Struct, frozen=True):
                 self.dead_sandboxes,
                 self.settings.start_deadline_seconds,
             )
+            if live.sandbox.saved is not None:
+                return
             # Last: whoever is refused holds none.
             live.sandbox.spare = live.sandbox.spare or self.pools.reserve(environment, has_files=True)
 
@@ -87,10 +90,14 @@ class Waking(msgspec.Struct, frozen=True):
         await self._lay(live, info)
 
     async def note_launched(self, live: LiveSession, kernel: SandboxedKernel) -> None:
-        """Called when a new sandbox's kernel lives and nobody has it yet; raises our errors, and the sandbox goes."""
-        await self.lay(live, kernel)
+        """Called when a new sandbox's kernel lives and nobody has it yet; raises our errors, and the sandbox goes.
+
+        And when a saved sandbox goes on, which has its variables: it is saved again then.
+        """
+        if live.sandbox.saved is None:
+            await self.lay(live, kernel)
         if live.hibernated:
-            await self._wake(live, kernel.generation)
+            await self._wake(live, kernel)
 
     async def lay(self, live: LiveSession, kernel: SandboxedKernel) -> None:
         """Have the sandbox hold what is kept for its next kernel, if anything is; raises our errors."""
@@ -116,8 +123,9 @@ class Waking(msgspec.Struct, frozen=True):
             await guest.aclose()
         live.snapshot_laid = info
 
-    async def _wake(self, live: LiveSession, generation: int) -> None:
+    async def _wake(self, live: LiveSession, kernel: SandboxedKernel) -> None:
         live.follow_clock()
+        generation, goes_on = kernel.generation, live.sandbox.saved is not None
         now, snapshot = self.clock.now(), live.snapshot
         left = snapshot.left_seconds if snapshot is not None else float(live.row.timeout_seconds)
         since = snapshot.since if snapshot is not None else now
@@ -137,9 +145,18 @@ class Waking(msgspec.Struct, frozen=True):
             self._require_place(connection, live)
             if not sessions.change_status(connection, row):
                 raise SessionTerminated("the session has ended", session_id=row.id)
+            if goes_on and snapshot is not None:  # its kernel is never to be given what is older than its own
+                hibernations.spend(connection, snapshot.id)
 
-        await self.record.note(live, "woken", "**Session woken.** It was hibernated.", store)
+        await self.record.note(live, "woken", _describe(live, goes_on=goes_on), store)
         live.row = row
+        if goes_on:
+            live.variables.take_up(kernel)
+            if snapshot is not None:
+                live.snapshot = None
+                self.background.spawn(self._remove(snapshot), f"snapshot {snapshot.name}")
+        else:
+            live.variables.leave()
         live.touch()
         live.stored_activity = live.last_activity
         live.time_changed()
@@ -165,6 +182,14 @@ class Waking(msgspec.Struct, frozen=True):
             await self.database.run(lambda c: hibernations.forget(c, snapshot.id))
         except GatewayError as error:  # its row is still there: the next round tries again
             log.warning("snapshot_not_removed", session=snapshot.session_id, error=error.code)
+
+
+def _describe(live: LiveSession, *, goes_on: bool) -> str:
+    """The note in the notebook."""
+    if goes_on:
+        return "**Session woken.** It was hibernated, and goes on with all its processes."
+    why = live.sandbox.not_restored
+    return "**Session woken.** It was hibernated" + ("." if why is None else f"; {why}.")
 
 
 async def _prepare(hub: Hub) -> None:
