@@ -24,9 +24,11 @@ def show(names: dict[str, Any], asked: dict[str, Any], load: Callable[[str], Any
     if name not in names:
         return {"status": "ok", "found": False}
     value = names[name]
+    if type(value).__name__ == "matrix" and hasattr(value, "A"):
+        value = value.A  # numpy's as a plain array: each of its rows would be a matrix again
     if hasattr(value, "iloc"):
         columns, index, rows = _of_pandas(value, first, count)
-    elif hasattr(value, "iter_rows"):
+    elif hasattr(value, "iter_rows") and hasattr(value, "dtypes"):  # the sheets of openpyxl have rows, too
         columns, index, rows = _of_polars(value, first, count)
     elif hasattr(value, "shape") and len(value.shape) in (1, 2):
         columns, index, rows = _of_array(value, first, count)

@@ -109,7 +109,8 @@ def draw(value: Any) -> dict[str, Any] | None:
     down, across = (-(-length // MOST_PIXELS) for length in value.shape[:2])
     part = value[::down, ::across]
     numbers = part.astype("f8")
-    numbers = numbers.filled(numpy.nan) if hasattr(numbers, "filled") else numbers  # what a mask hides
+    # What a mask hides is missing, and a matrix is a plain array.
+    numbers = numbers.filled(numpy.nan) if hasattr(numbers, "filled") else numpy.asarray(numbers)
     known = numbers[numpy.isfinite(numbers)]
     low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 0.0)
     with numpy.errstate(all="ignore"):

