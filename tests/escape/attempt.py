@@ -44,7 +44,7 @@ class Attempt:
     where: Literal["process", "shell", "kernel"] = "process"
     check: Callable[[Scene], None] | None = None
     seek: str = ""
-    seconds: float = 20
+    seconds: float = 120
 
     def __post_init__(self) -> None:
         outcomes = [self.expect] if isinstance(self.expect, str) else list(self.expect.values())

@@ -128,7 +128,7 @@ class Position:
         """Leave the mark wherever a session can; the kinds of traces that a search now finds."""
         told = self.run(traces.LEAVE, "process", 30, {"MARK": self.mark})
         assert told.outcome.startswith("said: "), told
-        self._execute(f"TRACE = {self.mark!r}", 30)
+        self._execute(f"TRACE = {self.mark!r}", 120)
         return sorted({line.split(":", 1)[0] for line in self.traces_of(self.mark)}, key=str.lower)
 
     def traces_of(self, mark: str) -> list[str]:
@@ -136,7 +136,7 @@ class Position:
         # Sent backwards, so that the search does not find itself.
         told = self.run(traces.SEARCH, "process", 60, {"BACKWARDS": mark[::-1]})
         assert told.outcome in {"done", f"said: {told.stdout.strip()}"}, told
-        remembered = self._execute(f"print(str(globals().get('TRACE'))[::-1] == {mark[::-1]!r})", 30).stdout.strip()
+        remembered = self._execute(f"print(str(globals().get('TRACE'))[::-1] == {mark[::-1]!r})", 120).stdout.strip()
         return told.stdout.splitlines() + ["kernel: a global"] * (remembered == "True")
 
     def run(self, program: str, where: str, seconds: float, names: dict[str, str]) -> Told:
@@ -149,7 +149,7 @@ class Position:
 
     def _ask(self, request: dict[str, Any]) -> Told:
         self._prepare()
-        result = self._execute(f"print(_attempts.ask({request!r}))", request["seconds"] + 30)
+        result = self._execute(f"print(_attempts.ask({request!r}))", request["seconds"] + 120)
         if not result.ok:
             return Told(self._of_kernel(result), result.stdout, result.stderr)
         return Told(**json.loads(result.stdout))
@@ -160,7 +160,7 @@ class Position:
             f"{name} = {f'types.SimpleNamespace(**{value!r})' if isinstance(value, dict) else repr(value)}\n"
             for name, value in names.items()
         )
-        assert self._execute(f"import types\n{given}", 30).ok
+        assert self._execute(f"import types\n{given}", 120).ok
         result = self._execute(program, seconds)
         return Told(self._of_kernel(result), result.text, result.stderr)
 
@@ -170,9 +170,9 @@ class Position:
             return
         start = f"serve({PRELUDE!r})"
         code = f"{PRELUDE}\n{KERNEL_SIDE}\n_attempts = _Attempts({INSIDE + start!r})"
-        result = self._execute(code, 60)
+        result = self._execute(code, 120)
         if result.death is not None:  # by what an earlier attempt left; the next sandbox has nothing of it
-            result = self._execute(code, 60)
+            result = self._execute(code, 120)
         assert result.ok, result
         self._ready = True
 

@@ -51,7 +51,7 @@ def test_an_attempt_is_refused_and_nobody_is_harmed(stand: Stand, attempt: Attem
         warnings.warn(f"{attempt.name}: {told.outcome}; made again", stacklevel=1)
         told = position.attempt(attempt)
     if told.outcome == SANDBOX_ENDED and (yard.runtime, position.family) in MAY_END:
-        assert position.session.run("1", timeout_seconds=60).ok
+        assert position.session.run("1", timeout_seconds=180).ok
     else:
         assert told.outcome == attempt.expected(yard.runtime), told
         assert yard.host.secret not in told.stdout + told.stderr + told.outcome

@@ -14,9 +14,9 @@ MOST_BYTES = 800 * MEGABYTE
 
 def attributed(scene: Scene, word: str) -> None:
     """What is forged is in no other execution, also of those that come after, and the kernel goes on."""
-    after = scene.session.run("print(6 * 7)", timeout_seconds=20)
+    after = scene.session.run("print(6 * 7)", timeout_seconds=180)
     if after.death is not None:  # it asked its own kernel to end, which takes a moment
-        after = scene.session.run("print(6 * 7)", timeout_seconds=20)
+        after = scene.session.run("print(6 * 7)", timeout_seconds=180)
     assert after.stdout == "42\n", after
     for execution in scene.client.list_executions(scene.session.id, limit=1000).items[:-3]:
         told = repr((execution.stdout, execution.stderr, execution.outputs, execution.error))
@@ -29,11 +29,11 @@ def bounded(scene: Scene) -> None:
 
 
 def neighbour_is_answered(scene: Scene, word: str) -> None:
-    """While the attack goes on; the bound catches a service that is held up for seconds at every step."""
+    """While the attack goes on; the bound catches a service that is held up for half a minute at every step."""
     began = time.monotonic()
     for _ in range(5):
         scene.neighbour.unharmed()
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 150
     time.sleep(max(0.0, 1.2 - (time.monotonic() - began)))
     attributed(scene, word)
 
@@ -41,7 +41,7 @@ def neighbour_is_answered(scene: Scene, word: str) -> None:
 def replaced(scene: Scene, word: str = FORGED) -> None:
     """The next kernel is one."""
     restarted(scene)
-    assert scene.session.run("print(6 * 7)", timeout_seconds=20).stdout == "42\n"
+    assert scene.session.run("print(6 * 7)", timeout_seconds=180).stdout == "42\n"
     bounded(scene)
 
 

@@ -114,12 +114,11 @@ FAMILY = Family(
             "python3 -m pip install --no-input iniconfig 2>&1 | grep -o 'Network mode SANDBOX' | sort -u",
             "said: Network mode SANDBOX",
             "shell",
-            seconds=30,
         ),
         Attempt(
             "ask the proxy for a page",
             "import urllib.error, urllib.request\n"
-            "try: urllib.request.urlopen('http://example.com/', timeout=5)\n"
+            "try: urllib.request.urlopen('http://example.com/', timeout=120)\n"
             "except urllib.error.HTTPError as error: print(error.code, error.reason)",
             f"said: 403 {REFUSED}",
         ),

@@ -117,7 +117,6 @@ FAMILY = Family(
             "exit 1: ",
             "shell",
             check=unharmed,
-            seconds=60,
         ),
         Attempt(
             "find the name and the password of the index",
@@ -125,7 +124,6 @@ FAMILY = Family(
             "exit 1: ",
             "shell",
             check=unharmed,
-            seconds=60,
         ),
     ),
     {"environment": "indexed"},

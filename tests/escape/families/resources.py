@@ -99,14 +99,14 @@ def _last_death(scene: Scene) -> Execution:
             return max(found, key=lambda one: one.queued_at)
 
 
-Limited = partial(Attempt, check=held, seconds=60)
+Limited = partial(Attempt, check=held, seconds=SECONDS_BESIDE_A_BOMB)
 
 
 def memory(name: str, program: str, expect: str = "SIGKILL", **options: Any) -> Attempt:
     """One that has a process killed; gVisor's sandbox is one process to the host."""
     both: Mapping[str, str] = {"runc": expect, "runsc": OUT_OF_MEMORY}
     check = died_of_memory if expect == OUT_OF_MEMORY else held
-    return Attempt(name, program, both, check=check, seconds=60, **options)
+    return Attempt(name, program, both, check=check, seconds=SECONDS_BESIDE_A_BOMB, **options)
 
 
 FEWER = """

@@ -10,7 +10,7 @@ import http.client
 INSIDE = f"/{role.bucket}/team/a/mine"
 
 def ask(method, target, body=None, host="127.0.0.1:3129", **headers):
-    one = http.client.HTTPConnection("127.0.0.1", 3129, timeout=10)
+    one = http.client.HTTPConnection("127.0.0.1", 3129, timeout=120)
     one.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
     one.putheader("Host", host)
     for name, value in headers.items():
@@ -122,7 +122,6 @@ FAMILY = Family(
             "said: Execution role: prefix",
             "shell",
             check=unharmed,
-            seconds=60,
         ),
         Attempt(
             "go to the server itself",

@@ -276,7 +276,9 @@ def test_a_body_that_is_not_what_its_head_says_never_ends_well(with_way: Runner,
         head = f"POST http://127.0.0.1:{port}/ HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nTransfer-Encoding: chunked\r\n\r\n"
         answer = await way.ask(head.encode() + body, end=True)
         assert answer.startswith(b"HTTP/1.1 400 Network mode PUBLIC: ")
-        await asyncio.sleep(0.05)
+        async with asyncio.timeout(120):
+            while not ended:
+                await asyncio.sleep(0.01)
         assert not ended[0].endswith(b"0\r\n\r\n")
 
     with_way(test)

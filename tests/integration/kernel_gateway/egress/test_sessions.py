@@ -153,7 +153,6 @@ def place(whole: Place) -> Place:
 
 
 PIP = f"""
-begun = time.monotonic()
 done = subprocess.run(
     [sys.executable, '-m', 'pip', 'install', '--no-color', '--cert', '/workspace/ca.pem', '{PACKAGE}'],
     capture_output=True, text=True,
@@ -171,10 +170,10 @@ def test_in_public_pip_installs_a_package(place: Place) -> None:
 
 
 def test_in_sandbox_pip_fails_at_once_and_names_the_mode(place: Place) -> None:
-    said = place["python"](PIP + "print('seconds', time.monotonic() - begun)")
+    said = place["python"](PIP)
     assert said.startswith("1 ")
     assert "Network mode SANDBOX reaches no package index, so sandcell-sample cannot be installed here" in said
-    assert float(said.rpartition(" ")[2]) < 30
+    assert "Retrying" not in said
     assert (place.internet.visits, place.internet.looked_up) == ([], [])
 
 

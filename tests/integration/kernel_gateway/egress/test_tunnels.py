@@ -113,10 +113,10 @@ def test_a_tunnel_ends_with_its_session(with_way: Runner) -> None:
 def test_a_silent_tunnel_is_given_up_and_a_talking_one_is_not(with_way: Runner) -> None:
     async def test(way: Way) -> None:
         port = await way.serve(echo)
-        await way.open(idle_seconds=0.4)
+        await way.open(idle_seconds=2)
         reader, writer = await dig(way, f"127.0.0.1:{port}")
-        for _ in range(6):
-            await asyncio.sleep(0.15)
+        for _ in range(5):
+            await asyncio.sleep(0.5)
             writer.write(b"x")
             assert await reader.readexactly(1) == b"x"
         assert await reader.read() == b""

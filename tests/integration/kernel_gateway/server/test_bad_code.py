@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.kernel_gateway.server.rest import LiveSession, Rest
+from tests.integration.kernel_gateway.server.test_running_executions import begun
 from tests.running_service import RunningService
 
 
@@ -41,7 +42,7 @@ def test_an_endless_loop_is_interrupted_at_its_timeout_and_globals_stay(rest: Re
 def test_a_loop_that_will_not_be_interrupted_is_killed_and_says_so(rest: Rest) -> None:
     code = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: time.sleep(1)"
     with rest.session() as session:
-        outcome = session.run(code, timeout_seconds=1)
+        outcome = session.run(code, timeout_seconds=3)
         assert (outcome["status"], outcome["death"]["cause"]) == ("timeout", "deadline")
         assert session.show()["generation"] == 2
         session.works()
@@ -59,8 +60,12 @@ def test_a_loop_that_will_not_be_interrupted_is_killed_and_says_so(rest: Rest) -
 )
 def test_a_kernel_that_dies_leaves_its_cause(rest: Rest, code: str, cause: str, detail: dict[str, object]) -> None:
     with rest.session() as session:
-        # A moment for the output to leave the process: SIGKILL takes what is still in it.
-        outcome = session.run(f"import time\nprint('before', flush=True)\ntime.sleep(0.3)\n{code}")
+        # Once its output has left the process: SIGKILL takes what is still in it.
+        until_told = "while not os.path.exists('go'): time.sleep(0.02)"
+        dying = session.submit(f"import os, time\nprint('before', flush=True)\n{until_told}\n{code}")
+        begun(session, dying)
+        assert rest.http.put(f"{session.path}/files/go", content=b"").is_success
+        outcome = session.outcome(dying["id"])
         assert (outcome["status"], outcome["death"]["cause"]) == ("died", cause), outcome
         assert {name: outcome["death"][name] for name in detail} == detail
         assert outcome["stdout"] == "before\n"

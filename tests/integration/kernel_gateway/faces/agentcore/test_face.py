@@ -259,7 +259,9 @@ def test_a_stream_ends_when_the_service_does(brief: Caller) -> None:
 
     thread = threading.Thread(target=invoke)
     thread.start()
-    time.sleep(2)
+    with caller.service.client() as rest:
+        name = str(uuid.UUID(session.id))
+        eventually(lambda: [each.status for each in rest.list_executions(name).items] == ["running"])
     assert caller.service.stop() == 0
     thread.join(120)
     assert ends

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from tests.conftest import MakeService
+from tests.integration.kernel_gateway.faces.rest.test_bad_input import exchanged
 from tests.running_service import RunningService
 
 BOTH = "application/json, text/event-stream"
@@ -257,7 +258,8 @@ def test_settings_and_the_end_of_what_is_not_used(make_service: MakeService) -> 
     assert one.ask("initialize", HELLO, Origin="https://app.example").status_code == 200
     about = one.http.get("/.well-known/oauth-protected-resource/mcp").json()
     assert about["authorization_servers"] == ["https://login.example"]
-    assert one.http.post("/mcp", content=b"x" * 50_000_001, headers=one.headers).status_code == 413
+    head = f"POST /mcp HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {own.token}\r\nContent-Length: 50000001\r\n\r\n"
+    assert exchanged(own, head.encode())[0] == 413
     one.begin()
     until = time.monotonic() + GUARD_SECONDS
     while one.ask("ping").status_code != 404:

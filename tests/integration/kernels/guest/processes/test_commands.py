@@ -104,10 +104,10 @@ def test_streams_that_are_merged_are_in_the_order_they_were_written(with_guests:
     async def test(guests: Guests) -> None:
         client = (await guests.start()).client
         command = "for n in 1 2 3; do echo out$n; echo err$n >&2; done; exit 4"
-        done = await client.run_command(command, timeout_seconds=20, output_bytes=1000, merge_output=True)
+        done = await client.run_command(command, timeout_seconds=120, output_bytes=1000, merge_output=True)
         assert (done.stdout, done.stderr, done.exit_code) == ("out1\nerr1\nout2\nerr2\nout3\nerr3\n", "", 4)
         cut = await client.run_command(
-            "printf %050d 0; printf %050d 1 >&2", timeout_seconds=20, output_bytes=20, merge_output=True
+            "printf %050d 0; printf %050d 1 >&2", timeout_seconds=120, output_bytes=20, merge_output=True
         )
         assert (cut.stdout_truncated, cut.stderr_truncated, cut.stdout[-1]) == (80, 0, "1")
 

@@ -127,6 +127,6 @@ def test_an_image_without_it_says_so_and_the_guest_goes_on(with_guests: Runner) 
         with pytest.raises(GuestRefused) as refused:
             await guest.client.start_deno()
         assert refused.value.code == "no_deno"
-        assert (await guest.client.run_command("echo on", timeout_seconds=5, output_bytes=10)).stdout == "on\n"
+        assert (await guest.client.run_command("echo on", timeout_seconds=120, output_bytes=10)).stdout == "on\n"
 
     with_guests(test)

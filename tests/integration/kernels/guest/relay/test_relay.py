@@ -103,7 +103,7 @@ while True:
     except KeyboardInterrupt:
         pass
 """
-        running = asyncio.create_task(guest.run(hub, code, "one", timeout=1, grace=1))
+        running = asyncio.create_task(guest.run(hub, code, "one", timeout=3, grace=1))
         await until(lambda: bool(guest.events))
         await guest.leave(running)
         await until(lambda: guest.kernel.process.poll() is not None)
