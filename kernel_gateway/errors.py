@@ -252,7 +252,10 @@ class SandboxUnavailable(GatewayError):
 
 
 class NoMemory(SandboxUnavailable):
-    """The host's memory is full and nothing of it can be moved to swap; details say who holds how much."""
+    """The host's memory is full and nothing of it can be moved to swap, or what was moved is wanted back all the time.
+
+    Details say who holds how much, and for how long all waited.
+    """
 
     code = "no_memory"
 

@@ -581,6 +581,9 @@ class Settings:
         low=0,
         high=100,
     )
+    memory_stalled_percent: float = setting(
+        10.0, "share of ten seconds that all waited for memory, from which on nothing starts; 0: never", low=0, high=100
+    )
     transfer_threads: int = setting(8, "threads that move workspace files", low=1, high=256)
     keep_sessions_on_shutdown: bool = setting(
         default=False, help="let sandboxes run on at shutdown; the next start takes them up"

@@ -58,6 +58,7 @@ from kernels.images import added_packages
 from kernels.sandbox import SandboxRuntime
 from kernels.sandboxed.kernel_launcher import KernelLauncher
 from kernels.sandboxed.kernel_limits import KernelLimits
+from kernels.sandboxed.residence import WakingTurns
 from workspace_sync import ObjectStore
 from workspace_sync.errors import StoreUnavailable
 from workspace_sync.stores.claim_files import keep_service_id
@@ -84,7 +85,8 @@ class Foundation:
         self.database = Database(settings.database_url, gateway_place(settings))
         self.background = Background()
         self.runtime = runtime
-        self.launcher = KernelLauncher(runtime, kernel_limits(settings))
+        turns = WakingTurns(lambda: self._memory_room.is_stalled())  # noqa: PLW0108 - which is made later
+        self.launcher = KernelLauncher(runtime, kernel_limits(settings), turns)
         self._build_admission()
         self._build_environments(installed, roles, resolve, signer)
         self._build_mirroring(store)
@@ -107,6 +109,8 @@ class Foundation:
             self._host_memory.available_bytes,
             relieve=self._relieve_memory,
             held=lambda: self.idle_memory.held(),  # noqa: PLW0108 - which is made later
+            stalled=self._host_memory.stalled_percent,
+            most_stalled=settings.memory_stalled_percent,
         )
         self._starting = FairShares(
             "a sandbox to be started", settings.starts_at_once, most_waiting=settings.own_sessions

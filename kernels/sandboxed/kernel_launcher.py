@@ -11,6 +11,7 @@ from kernels.execution.runs import Durable
 from kernels.sandbox import SandboxInfo, SandboxRuntime, SandboxSpec
 from kernels.sandboxed.kernel_events import OnKernelEvent, ignore_events
 from kernels.sandboxed.kernel_limits import KernelLimits
+from kernels.sandboxed.residence import WakingTurns
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel, open_kernel
 
 THAWS = 5
@@ -18,11 +19,15 @@ THAW_PAUSE_SECONDS = 0.2
 
 
 class KernelLauncher:
-    """One runtime and the limits that all kernels on it share. `on_event` hears of what happens to a kernel."""
+    """One runtime and the limits that all kernels on it share. `on_event` hears of what happens to a kernel.
 
-    def __init__(self, runtime: SandboxRuntime, limits: KernelLimits) -> None:
+    `turns`: those that their sandboxes take as they come back from swap.
+    """
+
+    def __init__(self, runtime: SandboxRuntime, limits: KernelLimits, turns: WakingTurns | None = None) -> None:
         self._runtime = runtime
         self._limits = limits
+        self._turns = turns
 
     async def launch(
         self,
@@ -56,6 +61,7 @@ class KernelLauncher:
         await self._runtime.reopen(info.sandbox_id)
         await self._thaw(info.sandbox_id)  # its guest is to answer; what is in swap comes back as it is used
         kernel = await open_kernel(self._runtime, info, self._limits, on_event, heard=heard or {})
+        kernel.residence.turns = self._turns
         if heard is None:
             kernel.go_on()
         return kernel
@@ -81,6 +87,7 @@ class KernelLauncher:
             # What fails first is said at once: the other may wait for it.
             done, _ = await asyncio.wait({opening, preparing}, return_when=asyncio.FIRST_EXCEPTION)
             await asyncio.gather(*done)
+            opening.result().residence.turns = self._turns
             return opening.result()
         except BaseException:
             opening.cancel()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final, Literal
 
 from kernels.cancelling import cancel_all
@@ -15,9 +16,35 @@ from kernels.errors import SandboxGone
 from kernels.sandbox import PagedOut, SandboxRuntime
 
 Memory = Literal["resident", "paged_out"]
+MOST_WAKING: Final = 2
+"""Sandboxes that take their memory back at a time while the host is short of it."""
+WAKING_SECONDS: Final = 1.0
+"""How long one counts as doing so from when it goes on: its memory comes back as it is used."""
+LONGEST_TURN_SECONDS: Final = 10.0
+"""How long one waits for the others; then it goes on beside them."""
 
 _LET_GO: Final = "the service let go of this sandbox"
 IN_USE: Final = PagedOut(0, "the sandbox is in use")
+
+
+class WakingTurns:
+    """While the host is short of memory few sandboxes go on at a time.
+
+    Each takes back what it holds, and many at once would push each other's out again. `is_short` is asked at each use.
+    """
+
+    def __init__(self, is_short: Callable[[], bool]) -> None:
+        self._is_short = is_short
+        self._places = asyncio.Semaphore(MOST_WAKING)
+
+    async def wait(self) -> None:
+        """Return when one more may go on."""
+        if not self._is_short():
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LONGEST_TURN_SECONDS):
+                await self._places.acquire()
+                asyncio.get_running_loop().call_later(WAKING_SECONDS, self._places.release)
 
 
 class Residence:
@@ -42,6 +69,8 @@ class Residence:
         self._prepare = prepare
         self._moving: asyncio.Task[PagedOut] | None = None
         self._waking: asyncio.Task[None] | None = None
+        self.turns: WakingTurns | None = None
+        """Those of all sandboxes of this host, where it has any."""
         self._closed = False
 
     async def save(self) -> PagedOut:
@@ -108,6 +137,8 @@ class Residence:
     async def _wake(self) -> None:
         moving = self._moving if self._moving is not None and not self._moving.done() else None
         try:
+            if self.turns is not None and self.memory == "paged_out":
+                await self.turns.wait()
             await self._runtime.thaw(self._sandbox_id)
             if moving is not None:
                 # The two may be taken in another order than they were asked for: it is thawed again after the move.

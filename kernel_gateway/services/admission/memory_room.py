@@ -1,5 +1,7 @@
 """Room in the host's memory: a sandbox starts only where there is some, by what the others really use.
 
+While the host does little but wait for memory none starts: there is room only as long as somebody's goes to swap, and
+what goes is wanted back at once.
 Sandboxes that somebody waits for come first: a pool's starts only where one more would have room beside it.
 """
 
@@ -22,7 +24,9 @@ RETRY_SECONDS: Final = 10.0
 class MemoryRoom:
     """The host's memory, of which `reserve_bytes` stay available.
 
-    `relieve(enough)` makes room until there is enough; `held()` says how many sessions hold how many bytes of it.
+    `relieve(enough)` makes room until there is enough; `held()` says how many sessions hold how many bytes of it,
+    `stalled()` how many percent of the last seconds all waited for memory, of which `most_stalled` are put up with; 0
+    of those: all.
     """
 
     def __init__(
@@ -32,11 +36,15 @@ class MemoryRoom:
         *,
         relieve: Callable[[Callable[[], bool]], Awaitable[None]],
         held: Callable[[], tuple[int, int]],
+        stalled: Callable[[], float] = lambda: 0.0,
+        most_stalled: float = 0.0,
     ) -> None:
         self._reserve_bytes = reserve_bytes
         self._available = available
         self._relieve = relieve
         self._held = held
+        self._stalled = stalled
+        self._most_stalled = most_stalled
         self._promised = 0
         self._waiting = 0
         self._turn = asyncio.Lock()
@@ -44,6 +52,8 @@ class MemoryRoom:
     @asynccontextmanager
     async def start(self) -> AsyncIterator[None]:
         """For as long as a sandbox starts: what it will take counts as taken. Raises NoMemory."""
+        if self.is_stalled():
+            raise self._make_error(f"its programs waited for memory {self._stalled():g} % of the last ten seconds")
         if self._waiting or not self.has_room():  # what is made for those who wait is not for a newcomer
             await self._make_room()
         else:
@@ -68,7 +78,11 @@ class MemoryRoom:
 
     def has_room_to_spare(self) -> bool:
         """Whether one may start that nobody waits for: another would still have room, and none is short of it."""
-        return not self._waiting and self._fits(2)
+        return not self._waiting and self._fits(2) and not self.is_stalled()
+
+    def is_stalled(self) -> bool:
+        """Whether the host has done little but wait for memory in the last seconds."""
+        return bool(self._most_stalled) and self._stalled() >= self._most_stalled
 
     async def _make_room(self) -> None:
         """One start at a time: what was made for it is its own before the next one looks. Raises NoMemory."""
@@ -84,7 +98,7 @@ class MemoryRoom:
 
     def _take(self) -> None:
         if not self.has_room():
-            raise self._make_error()
+            raise self._make_error("none is left to be given up")
         self._promised += START_BYTES
 
     def _fits(self, starts: int) -> bool:
@@ -92,14 +106,15 @@ class MemoryRoom:
             return True
         return self._available() >= self._reserve_bytes + self._promised + starts * START_BYTES
 
-    def _make_error(self) -> NoMemory:
+    def _make_error(self, why: str) -> NoMemory:
         available, (sessions, held) = self._available(), self._held()
         return NoMemory(
-            f"the host's memory is full: {available:,} bytes are available, {self._reserve_bytes:,} are held back, and"
-            f" {sessions:,} sessions hold {held:,}",
+            f"the host's memory is full: {why}; {available:,} bytes are available, {self._reserve_bytes:,} are held"
+            f" back, and {sessions:,} sessions hold {held:,}",
             retry_after_seconds=RETRY_SECONDS,
             available_bytes=available,
             reserve_bytes=self._reserve_bytes,
             held_bytes=held,
             holding_sessions=sessions,
+            stalled_percent=self._stalled(),
         )

@@ -12,7 +12,7 @@ import contextlib
 import tempfile
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import BinaryIO, cast
+from typing import BinaryIO, TypeAlias, cast
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -46,12 +46,33 @@ IN_MEMORY_BYTES = 8_000_000
 """Of a notebook that is being saved; a larger one is put together in a file."""
 
 
+READ_AT_ONCE_BYTES = 256 * 1024
+"""Of a notebook that is read by one query."""
+
+
 class Reading(msgspec.Struct, frozen=True):
-    """A notebook's bytes, which come piece by piece, and how many there are; `head` is how far the record is in it."""
+    """A notebook's bytes, which come piece by piece, and how many there are; `manifest` where it was asked for."""
 
     size: int
     chunks: AsyncIterator[bytes]
-    head: Head
+    manifest: bytes
+
+
+_Page: TypeAlias = tuple[list[bytes], list[int], Head]
+"""Cells as they were written, which of them are revised, and where they end."""
+
+
+class _Found(msgspec.Struct, frozen=True):
+    """What the database says of a notebook."""
+
+    environment: str
+    name: str
+    shown_bytes: int
+    only: tuple[str, str] | None
+    """Language and runtime of all that ran, where they are the same."""
+    widgets: dict[str, msgspec.Raw]
+    links: list[tuple[str, str]]
+    page: _Page | None
 
 
 class _Saved(msgspec.Struct, frozen=True):
@@ -110,7 +131,10 @@ class Notebooks:
         """What `kernels.notebook.chain.verify` holds against the notebook: JSON, ids and links of all cells."""
         await self._registry.row(principal, session_id)
         head = await self._settle_record(session_id)
-        return await self._manifest(session_id, head)
+        (environment, _), links = await self._database.run(
+            lambda c: (_find_environment_and_name(c, session_id), cells.links(c, session_id))
+        )
+        return _encode_manifest(session_id, environment, links[: head.cells])
 
     def take_up(self) -> None:
         """Know again which notebooks an earlier process had still to save; called once at start."""
@@ -157,13 +181,10 @@ class Notebooks:
 
         How large the notebook is.
         """
-        reading, durable = await self._open(session_id), self._mirrors.durable(session_id)
-        manifest = await self._manifest(session_id, reading.head)
+        reading, durable = await self._open(session_id, linked=True), self._mirrors.durable(session_id)
         with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES, dir=str(self._settings.state_path)) as file:
-
-            def put() -> None:
-                durable.put_stream_beside(NOTEBOOK, cast("BinaryIO", file), reading.size)
-                durable.put_beside(MANIFEST, manifest)
+            put = partial(durable.put_stream_beside, NOTEBOOK, cast("BinaryIO", file), reading.size)
+            put_manifest = partial(durable.put_beside, MANIFEST, reading.manifest)
 
             async for chunk in reading.chunks:
                 if reading.size <= IN_MEMORY_BYTES:  # a thread is for the disk
@@ -171,7 +192,11 @@ class Notebooks:
                 else:
                     await asyncio.to_thread(file.write, chunk)
             file.seek(0)
-            await self._mirrors.run(put)
+            # At the same time: a store on a disk waits twice for it otherwise. Both are put again when one fails.
+            done = await asyncio.gather(*map(self._mirrors.run, (put, put_manifest)), return_exceptions=True)
+        for error in done:
+            if error is not None:
+                raise error
         return reading.size
 
     async def close(self, session_id: str, *, wait: bool) -> None:
@@ -210,30 +235,45 @@ class Notebooks:
             log.warning("record_not_written", session=session_id, error=str(error))
             return await self._database.run(lambda c: cells.head(c, session_id))
 
-    async def _open(self, session_id: str) -> Reading:
+    async def _open(self, session_id: str, *, linked: bool = False) -> Reading:
+        """Of a short notebook all is read at once; with its manifest when it is to be `linked`."""
         head = await self._settle_record(session_id)
 
-        def read(connection: Connection) -> tuple[str, str, int, tuple[str, str] | None, dict[str, msgspec.Raw]]:
+        def read(connection: Connection) -> _Found:
             shown = count_shown_bytes(connection, session_id, head)
-            only = cells.find_only_runtime(connection, session_id)
-            widgets = cells.read_widgets(connection, session_id, head.cells)
-            return *_find_environment_and_name(connection, session_id), shown, only, widgets
+            return _Found(
+                *_find_environment_and_name(connection, session_id),
+                shown,
+                cells.find_only_runtime(connection, session_id),
+                cells.read_widgets(connection, session_id, head.cells),
+                cells.links(connection, session_id)[: head.cells] if linked else [],
+                _page(session_id, Head(), head.cells, connection) if shown <= READ_AT_ONCE_BYTES else None,
+            )
 
-        environment, name, shown, only, widgets = await self._database.run(read)
-        last = head.hash or chain.genesis(session_id, environment)
-        kernel = await self._find_kernel(environment, only)
+        found = await self._database.run(read)
+        last = head.hash or chain.genesis(session_id, found.environment)
         ending = transcript.ending(
-            session_id, environment, cells=head.cells, head=last, name=name, kernel=kernel, widgets=widgets
+            session_id,
+            found.environment,
+            cells=head.cells,
+            head=last,
+            name=found.name,
+            kernel=await self._find_kernel(found.environment, found.only),
+            widgets=found.widgets,
         )
         between = len(transcript.BETWEEN) * max(head.cells - 1, 0)
-        size = len(transcript.HEAD) + shown + between + len(ending)
-        return Reading(size, self._chunks(session_id, head, ending), head)
+        size = len(transcript.HEAD) + found.shown_bytes + between + len(ending)
+        manifest = _encode_manifest(session_id, found.environment, found.links) if linked else b""
+        return Reading(size, self._chunks(session_id, head, ending, found.page), manifest)
 
-    async def _chunks(self, session_id: str, head: Head, ending: bytes) -> AsyncIterator[bytes]:
+    async def _chunks(self, session_id: str, head: Head, ending: bytes, read: _Page | None) -> AsyncIterator[bytes]:
+        """What was `read` of it already is not read again."""
         lead, place = transcript.HEAD, Head()
         while place.cells < head.cells:
             first = place.cells
-            page, revised, place = await self._database.run(partial(_page, session_id, place, head.cells))
+            if read is None:
+                read = await self._database.run(partial(_page, session_id, place, head.cells))
+            (page, revised, place), read = read, None
             page = page[: head.cells - first]  # not what was written meanwhile
             start = 0
             for index in [*(each - first for each in revised if each < head.cells), len(page)]:
@@ -241,18 +281,11 @@ class Notebooks:
                     yield lead + transcript.BETWEEN.join(page[start:index])
                     lead = transcript.BETWEEN
                 if index < len(page):  # one by one: what became of a cell may be many times as large as it was
-                    read = partial(_apply_revisions, session_id, first + index, page[index], head.cells)
-                    yield lead + await self._database.run(read)
+                    show = partial(_apply_revisions, session_id, first + index, page[index], head.cells)
+                    yield lead + await self._database.run(show)
                     lead = transcript.BETWEEN
                 start = index + 1
         yield ending if head.cells else lead + ending
-
-    async def _manifest(self, session_id: str, head: Head) -> bytes:
-        (environment, _), found = await self._database.run(
-            lambda c: (_find_environment_and_name(c, session_id), cells.links(c, session_id))
-        )
-        links = [chain.Link(*each) for each in found[: head.cells]]
-        return msgspec.json.encode(chain.manifest(session_id, environment, links)) + b"\n"
 
     async def _find_kernel(self, environment: str, only: tuple[str, str] | None) -> NotebookKernel | None:
         """The kernel of the image that ran everything in the session; None, which means Python's, where none did.
@@ -279,7 +312,11 @@ def _find_environment_and_name(connection: Connection, session_id: str) -> tuple
     return (row.environment, row.name) if row else ("", "")
 
 
-def _page(session_id: str, place: Head, count: int, connection: Connection) -> tuple[list[bytes], list[int], Head]:
+def _encode_manifest(session_id: str, environment: str, links: list[tuple[str, str]]) -> bytes:
+    return msgspec.json.encode(chain.manifest(session_id, environment, [chain.Link(*each) for each in links])) + b"\n"
+
+
+def _page(session_id: str, place: Head, count: int, connection: Connection) -> _Page:
     return read_page(connection, session_id, place, count)
 
 

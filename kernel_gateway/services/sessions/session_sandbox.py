@@ -636,10 +636,11 @@ class SessionSandbox:
         await self.egress_gateway.aclose()
         await self.meter.measure()
         kernel, mirror, workspace_ready = self.kernel, self.mirror, self.workspace_ready
-        if kernel is not None:
-            await kernel.aclose()
-        behind = await self._finish_copy() if workspace_ready else ""
-        killed = await self._kill()  # before the files are saved: what is saved is what there was at the end
+        async with asyncio.TaskGroup() as group:
+            if kernel is not None:
+                group.create_task(kernel.aclose())
+            behind = await self._finish_copy() if workspace_ready else ""
+            killed = await self._kill()  # before the files are saved: what is saved is what there was at the end
         if mirror is not None:
             # Else the store has all, and the sandbox, in which nothing has run, or its copy here a part.
             if workspace_ready and (self._copy is None or self._copy.whole):

@@ -13,7 +13,8 @@ from kernels.errors import NotListening, SandboxFailed, SandboxGone
 from kernels.guest_client import client as guest_client
 from kernels.guest_client.client import GuestClient
 from kernels.sandbox import PagedOut, SandboxRuntime
-from kernels.sandboxed.residence import IN_USE, Residence
+from kernels.sandboxed import residence as residence_module
+from kernels.sandboxed.residence import IN_USE, MOST_WAKING, Residence, WakingTurns
 
 
 class SlowRuntime:
@@ -145,3 +146,53 @@ def test_the_deadline_of_a_call_begins_once_the_sandbox_runs(monkeypatch: pytest
         await guest.aclose()
 
     asyncio.run(run())
+
+
+def waking(count: int, *, short: bool) -> list[Residence]:
+    """Sandboxes in swap that share their turns."""
+    turns = WakingTurns(lambda: short)
+    found = []
+    for _ in range(count):
+        runtime = SlowRuntime()
+        runtime.move.set()
+        found.append(Residence(cast("SandboxRuntime", runtime), "s", lambda: None))
+        found[-1].turns = turns
+    return found
+
+
+@pytest.mark.parametrize(("short", "awake"), [(False, 4), (True, MOST_WAKING)])
+def test_few_come_back_at_a_time_while_memory_is_short(
+    monkeypatch: pytest.MonkeyPatch, *, short: bool, awake: int
+) -> None:
+    monkeypatch.setattr(residence_module, "WAKING_SECONDS", 3600)
+    monkeypatch.setattr(residence_module, "LONGEST_TURN_SECONDS", 3600)
+
+    async def test() -> None:
+        sandboxes = waking(4, short=short)
+        for each in sandboxes:
+            await each.page_out()
+        waits = [asyncio.ensure_future(each.awake()) for each in sandboxes]
+        await asyncio.wait(waits[:awake], timeout=120)
+        await asyncio.sleep(0.02)
+        assert [each.memory for each in sandboxes].count("resident") == awake
+        for each in sandboxes:
+            await each.aclose()
+        await asyncio.wait(waits)
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("name", ["WAKING_SECONDS", "LONGEST_TURN_SECONDS"])
+def test_all_come_back_in_the_end(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """As others have what they held, and where those take too long."""
+    for each in ("WAKING_SECONDS", "LONGEST_TURN_SECONDS"):
+        monkeypatch.setattr(residence_module, each, 0.01 if each == name else 3600)
+
+    async def test() -> None:
+        async with asyncio.timeout(120):
+            sandboxes = waking(5, short=True)
+            for each in sandboxes:
+                await each.page_out()
+            await asyncio.gather(*[each.awake() for each in sandboxes])
+
+    asyncio.run(test())

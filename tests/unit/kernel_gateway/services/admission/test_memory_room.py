@@ -121,6 +121,33 @@ def test_nobody_is_moved_while_there_is_room() -> None:
     assert host.idle == 2
 
 
+@pytest.mark.parametrize(("most", "let_in"), [(10.0, False), (25.5, True), (0.0, True)])
+def test_nothing_starts_while_all_wait_for_memory(most: float, *, let_in: bool) -> None:
+    """There would be room, and more where idle sessions are moved: they are wanted back as fast."""
+    host = Host(3, idle=2)
+    host.room = MemoryRoom(
+        RESERVE,
+        lambda: host.available,
+        relieve=host.relieve,
+        held=lambda: (7, 77),
+        stalled=lambda: 25.0,
+        most_stalled=most,
+    )
+
+    async def start() -> None:
+        if let_in:
+            async with host.room.start():
+                return
+        with pytest.raises(NoMemory) as refused:
+            await host.room.start().__aenter__()
+        assert refused.value.retryable
+        assert refused.value.details["stalled_percent"] == 25.0
+        assert "25 % of the last ten seconds" in refused.value.message
+
+    asyncio.run(start())
+    assert (host.idle, host.room.has_room_to_spare()) == (2, let_in)
+
+
 def test_without_a_reserve_memory_is_not_looked_at() -> None:
     async def start() -> None:
         async def relieve(_enough: Callable[[], bool]) -> None:
@@ -140,3 +167,15 @@ def test_the_host_says_what_there_is(tmp_path: Path) -> None:
     (tmp_path / "pressure/memory").write_text("some avg10=12.50 avg60=1.00 total=9\nfull avg10=3.00 avg60=0 total=1\n")
     (tmp_path / "meminfo").write_text("SwapFree:   1 kB\n")
     assert (host.has_swap(), host.pressure_percent()) == (True, 12.5)
+
+
+@pytest.mark.parametrize(("available_kb", "expected"), [(80, 31.5), (100, 31.5), (101, 0.0)])
+def test_who_waits_for_memory_while_there_is_much_waits_for_its_own(
+    tmp_path: Path, available_kb: int, expected: float
+) -> None:
+    (tmp_path / "meminfo").write_text(f"MemTotal:  800 kB\nMemAvailable:   {available_kb} kB\n")
+    host = HostMemory(tmp_path)
+    assert host.stalled_percent() == 0.0, "the kernel does not say"
+    (tmp_path / "pressure").mkdir()
+    (tmp_path / "pressure/memory").write_text("some avg10=50.00 avg60=1.00 total=9\nfull avg10=31.50 avg60=0 total=1\n")
+    assert (host.pressure_percent(), host.stalled_percent()) == (50.0, expected)
