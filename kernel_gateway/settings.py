@@ -293,6 +293,9 @@ class Settings:
     task_timeout_seconds: float = setting(
         28_800.0, "a background command's timeout, also the longest", low=0.1, high=28_800
     )
+    program_unfollowed_seconds: float = setting(
+        600.0, "time after which a program started over REST, as a shell, ends that nobody follows", low=1, high=28_800
+    )
     interrupt_grace_seconds: float = setting(
         5.0, "time an interrupted kernel has before it is killed", low=0.1, high=60
     )

@@ -53,6 +53,7 @@ BOUND_SETTINGS = (
         "sessions_per_principal",
         "starts_at_once",
         "queue_length",
+        "program_unfollowed_seconds",
     ),
     *("pool_starts_at_once", "pool_memory_mb"),
     *("connections", "connections_per_address", "invocations_per_second", "requests_per_second"),

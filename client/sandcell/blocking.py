@@ -29,6 +29,7 @@ from sandcell.operations import environments as e
 from sandcell.operations import files as f
 from sandcell.operations import inspection as i
 from sandcell.operations import leases as le
+from sandcell.operations import programs as pr
 from sandcell.operations import replays as r
 from sandcell.operations import sessions as o
 from sandcell.operations import tenants as te
@@ -134,6 +135,17 @@ class Client:
         With `after` first what is kept: all for 0, a `truncated` event before it when events are missing.
         """
         return self._follow(f"/v1/sessions/{quote(session_id)}/events", after)
+
+    def program_events(
+        self, session_id: str, program_id: str, *, after: int | None = None
+    ) -> Generator[Event, None, None]:
+        """Follow a program until it has ended: what is kept of its output, or what came `after` so many bytes.
+
+        An `output` event has `stream` (stdout, stderr, or pty of a terminal) and `data` in base64; its sequence is how
+        many bytes have come in all. `gap` says how many are missing, `ended` how it ended. A lost connection is taken
+        up again. A program waits for who follows it and does not read.
+        """
+        return self._follow(f"/v1/sessions/{quote(session_id)}/programs/{quote(program_id)}/events", after)
 
     def replay_events(self, replay_id: str, *, after: int = 0) -> Generator[Event, None, None]:
         """Follow a replay until it has ended, as `events` does an execution."""
@@ -276,6 +288,12 @@ class Client:
     command = _method(o.command)
     get_task = _method(o.get_task)
     stop_task = _method(o.stop_task)
+    start_program = _method(pr.start_program)
+    list_programs = _method(pr.list_programs)
+    get_program = _method(pr.get_program)
+    send_input = _method(pr.send_input)
+    resize_terminal = _method(pr.resize_terminal)
+    signal_program = _method(pr.signal_program)
     notebook = _method(o.notebook)
     manifest = _method(o.manifest)
     variables = _method(i.variables)

@@ -19,6 +19,7 @@ from sandcell.operations import checkpoints as ch
 from sandcell.operations import files as f
 from sandcell.operations import inspection as i
 from sandcell.operations import leases as le
+from sandcell.operations import programs as pr
 from sandcell.operations import sessions as o
 from sandcell.result import Result
 from sandcell.steps import Operation, Progress
@@ -133,6 +134,10 @@ class Session:
         """Follow an execution until it has ended, from the event after `after`; a lost connection is taken up again."""
         return self.client.events(self.id, execution_id, after=after)
 
+    def program_events(self, program_id: str, *, after: int | None = None) -> Generator[Event, None, None]:
+        """Follow a program that `start_program` has started, until it has ended; as the client's `program_events`."""
+        return self.client.program_events(self.id, program_id, after=after)
+
     def shell(
         self,
         command: str,
@@ -223,6 +228,12 @@ class Session:
     command = _bound(o.command)
     get_task = _bound(o.get_task)
     stop_task = _bound(o.stop_task)
+    start_program = _bound(pr.start_program)
+    list_programs = _bound(pr.list_programs)
+    get_program = _bound(pr.get_program)
+    send_input = _bound(pr.send_input)
+    resize_terminal = _bound(pr.resize_terminal)
+    signal_program = _bound(pr.signal_program)
     manifest = _bound(o.manifest)
     variables = _bound(i.variables)
     complete = _bound(i.complete)

@@ -17,6 +17,7 @@ from sandcell.models.credentials import Scope
 
 Table = Mapping[Scope, tuple[str, ...]]
 S: Final = "/v1/sessions/{session_id}"
+G: Final = f"{S}/programs/{{program_id}}"
 W: Final = "/v1/workspaces/{workspace_id}"
 E: Final = "/v1/environments/{environment_id}"
 D: Final = f"{W}/datasets/{{name}}"
@@ -49,6 +50,7 @@ REST: Final[Table] = {
         *("GET /v1/sessions", f"GET {S}", f"GET {S}/events"),
         *(f"GET {S}/executions", f"GET {S}/executions/{{execution_id}}"),
         *(f"GET {S}/executions/{{execution_id}}/events", f"GET {S}/tasks/{{task_id}}"),
+        *(f"GET {S}/programs", f"GET {G}"),
         *(f"GET {S}/files", f"GET {S}/files/{{path}}", f"GET {S}/notebook", f"GET {S}/notebook/manifest"),
         *(f"GET {owner}/uploads{rest}" for owner in (S, W) for rest in ("", "/{upload_id}")),
         *(f"GET {S}/attach-tokens", f"GET {S}/variables", f"GET {S}/outputs/{{sha256}}", f"GET {S}/lease"),
@@ -67,6 +69,9 @@ REST: Final[Table] = {
         *(f"POST {S}/hibernate", f"POST {S}/resume"),
         *(f"POST {S}/undo", f"POST {S}/checkpoints", f"DELETE {S}/checkpoints/{{checkpoint_id}}"),
         *(f"POST {S}/executions/{{execution_id}}/interrupt", f"POST {S}/commands", f"DELETE {S}/tasks/{{task_id}}"),
+        # To follow one is `run` too: it keeps the program, and with it the session, from ending.
+        *(f"POST {S}/programs", f"GET {G}/events"),
+        *(f"POST {G}/{verb}" for verb in ("input", "size", "signal")),
         *(f"PUT {S}/files/{{path}}", f"DELETE {S}/files/{{path}}"),
         *(f"POST {owner}/uploads{rest}" for owner in (S, W) for rest in ("", "/{upload_id}/complete")),
         *(f"{method} {owner}/uploads/{{upload_id}}" for owner in (S, W) for method in ("PATCH", "DELETE")),

@@ -20,6 +20,7 @@ from kernel_gateway.errors import GatewayError
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.executions.commands import Commands
+from kernel_gateway.services.executions.program_streams import ProgramStreams
 from kernel_gateway.services.records.record import Record
 from kernel_gateway.services.results.event_log import EventLog
 from kernel_gateway.services.results.jobs import Job
@@ -74,8 +75,10 @@ class Adoption:
         builder: SessionBuilder,
         lifecycle: Lifecycle,
         commands: Commands,
+        program_streams: ProgramStreams,
     ) -> None:
         self._commands = commands
+        self._program_streams = program_streams
         self._settings = settings
         self._clock = clock
         self._database = database
@@ -237,6 +240,7 @@ class Adoption:
                 self._readmit(live, job)
             elif kernel is not None and row.kind == "command" and row.under_way is not None:
                 self._commands.take_up(live, kernel, row)
+                self._program_streams.take_up(live, row)
             elif kernel is None or row.kind != "code" or not kernel.remembers_runs or row.runtime == "nodejs":
                 await self._record_end(row, live, adopted=adopted)
             else:

@@ -35,6 +35,7 @@ from kernel_gateway.services.executions.executions import Executions
 from kernel_gateway.services.executions.inspection import Inspection
 from kernel_gateway.services.executions.leases import Leases
 from kernel_gateway.services.executions.outputs import Outputs
+from kernel_gateway.services.executions.program_streams import ProgramStreams
 from kernel_gateway.services.executions.programs import Programs
 from kernel_gateway.services.executions.views import Start, Views
 from kernel_gateway.services.figures import LiveFigures
@@ -365,6 +366,13 @@ class Services(Foundation):
             registry=self.registry,
         )
         self.tasks = Tasks(self.registry)
+        self.contexts = Contexts(self.database, self.registry, self.sessions)
+        self.inspection = Inspection(self.registry, self.background, self.settings)
+        self.outputs = Outputs(self.mirrors, self.kept_outputs, self.registry)
+        self._build_programs()
+
+    def _build_programs(self) -> None:
+        """What callers follow, write to and signal."""
         self.programs = Programs(
             settings=self.settings,
             commands=self.commands,
@@ -373,9 +381,13 @@ class Services(Foundation):
             background=self.background,
             registry=self.registry,
         )
-        self.contexts = Contexts(self.database, self.registry, self.sessions)
-        self.inspection = Inspection(self.registry, self.background, self.settings)
-        self.outputs = Outputs(self.mirrors, self.kept_outputs, self.registry)
+        self.program_streams = ProgramStreams(
+            settings=self.settings,
+            programs=self.programs,
+            record=self.record,
+            background=self.background,
+            registry=self.registry,
+        )
 
     def _build_attachments(self) -> None:
         """People's Jupyter clients, and who has a session to themselves."""
@@ -532,6 +544,7 @@ class Services(Foundation):
             builder=self._builder,
             lifecycle=self.lifecycle,
             commands=self.commands,
+            program_streams=self.program_streams,
         )
         self._build_gateways(adoption)
         self.upkeep = Reconciler(

@@ -91,7 +91,7 @@ class Shutdown:
     def _is_waited_for(self, live: LiveSession) -> bool:
         """Not for code that runs on at another gateway at once: here nobody reaches its session any more."""
         goes_on = self._database.lease is not None and self._keeps(live) and not live.sandbox.on_this_host
-        return live.in_work or (live.running is not None and not goes_on)
+        return live.in_awaited_work or (live.running is not None and not goes_on)
 
     async def _end(self, live: LiveSession) -> None:
         """What has not ended by the deadline (its row cannot be written) is taken up by the next start."""

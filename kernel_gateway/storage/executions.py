@@ -76,6 +76,8 @@ class UnderWay(msgspec.Struct, frozen=True, omit_defaults=True):
     stop_when_gone: bool = False
     program: bool = False
     """Whether it is a program that callers follow."""
+    unfollowed_seconds: float = 0.0
+    """Such a program ends when nobody has followed it for so long; 0: it does not."""
 
 
 class ExecutionRow(msgspec.Struct, frozen=True):

@@ -21,7 +21,8 @@ STREAMS: Final = ("stdout", "stderr", "pty")
 
 @dataclass(frozen=True)
 class ProgramRequest:
-    """What to run. `size` is [columns, rows] of a terminal; without one it has pipes, and stdin if it `takes_input`."""
+    """What to run; nothing is a login shell. `size` is [columns, rows] of a terminal; without one it has pipes, and
+    stdin if it `takes_input`."""
 
     command: Sequence[str]
     directory: str
@@ -37,24 +38,32 @@ class ProgramRequest:
 
 @dataclass(frozen=True)
 class RunningProgram:
-    """One that runs."""
+    """One that runs; `said` is how many bytes it has put out. A guest of an older release leaves the last three out."""
 
     pid: int
     command: list[str]
     directory: str
     variables: dict[str, str] = field(repr=False)
     tag: str
+    execution: str = ""
+    terminal: bool = False
+    said: int = 0
 
 
 class ProgramStarted(msgspec.Struct, frozen=True):
     pid: int
+    execution: str = ""
 
 
 class ProgramOutput(msgspec.Struct, frozen=True):
-    """A piece of what it put out; `stream` is stdout, stderr or pty."""
+    """A piece of what it put out; `stream` is stdout, stderr or pty, `at` how much came before in all streams.
+
+    A guest of an older release does not say that.
+    """
 
     stream: str
     data: bytes
+    at: int | None = None
 
 
 class ProgramEnd(msgspec.Struct, frozen=True):
@@ -80,7 +89,8 @@ def parse_event(value: dict[str, Any]) -> ProgramEvent | None:
         if stream not in STREAMS:
             raise SandboxFailed("the guest knows a stream that we do not")
         try:
-            return ProgramOutput(stream, b64decode(data, validate=True))
+            at = of_type(value, "at", int) if "at" in value else None
+            return ProgramOutput(stream, b64decode(data, validate=True), at)
         except binascii.Error:
             raise SandboxFailed("the guest sent output that is not base64") from None
     if kind == "end":
@@ -107,4 +117,7 @@ def _parse_one(value: object) -> RunningProgram:
         of_type(value, "directory", str),
         {str(name): str(each) for name, each in of_type(value, "variables", dict).items()},
         of_type(value, "tag", str),
+        *((of_type(value, "execution", str), of_type(value, "terminal", bool), of_type(value, "said", int)))
+        if "execution" in value
+        else (),
     )

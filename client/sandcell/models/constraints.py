@@ -33,6 +33,7 @@ SECONDS: Final = constrain(exclusiveMinimum=0)
 SECONDS_OF_SESSION: Final = constrain(minimum=1, maximum=from_setting("session_timeout_max_seconds"))
 SECONDS_OF_EXECUTION: Final = constrain(exclusiveMinimum=0, maximum=from_setting("execution_timeout_max_seconds"))
 SECONDS_OF_COMMAND: Final = constrain(exclusiveMinimum=0)
+SECONDS_OF_PROGRAM: Final = constrain(exclusiveMinimum=0, maximum=from_setting("task_timeout_seconds"))
 MOST_LOOK_SECONDS: Final = 30.0
 """How long a kernel may be asked to complete or inspect code."""
 SECONDS_OF_LOOK: Final = constrain(exclusiveMinimum=0, maximum=MOST_LOOK_SECONDS)
@@ -44,6 +45,7 @@ CELLS: Final = constrain(minimum=1, maximum=MOST_BETWEEN)
 POSITION: Final = constrain(minimum=0)
 NOT_EMPTY: Final = constrain(minLength=1)
 NAME: Final = constrain(maxLength=200, pattern=r"^[^\u0000]*$")
+WITHOUT_NUL: Final = constrain(pattern=r"^[^\u0000]*$")
 PRINTABLE: Final = constrain(pattern=PLAIN)
 CURSOR: Final = constrain(minLength=1, pattern="^[!-~]*$")
 Labels = Annotated[dict[Annotated[str, NAME], Annotated[str, NAME]], constrain(maxProperties=50)]

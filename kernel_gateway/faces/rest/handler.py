@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import re
 from collections.abc import AsyncIterator
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
@@ -185,7 +186,7 @@ class RestHandler(FaceHandler):
 
     def record_call(self) -> CallRecord | None:
         """Not of probes, the OpenAPI document and scrapes. The token that a request came with is never kept."""
-        scraped = self.route is not None and self.route.scraped and self.answer_value is not None
+        scraped = self.route is not None and self.route.scraped and self.get_status() < HTTPStatus.BAD_REQUEST
         if self.is_public or scraped:
             return None
         route, call = self.address.routes.get(str(self.request.method)), self.call

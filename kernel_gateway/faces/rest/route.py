@@ -25,8 +25,8 @@ class Route(routing.Route[Call]):
     also answers 202. `more_media`: media types that it answers with when it is asked to. `dry_run_result`: what it
     answers in a dry run, with 200, where that is not `result`. `bare`: statuses without a body, and what they say.
     `large`: its body may be a whole notebook. `public`: needs no token, and is not recorded in the audit log. `errors`:
-    what it raises besides the ones any route may raise. `scraped`: a program asks again and again, so that the audit
-    log has only what was refused.
+    what it raises besides the ones any route may raise. `scraped`: it is asked again and again, by a program or with
+    each key that a person types, so that the audit log has only what was refused.
     """
 
     _: KW_ONLY

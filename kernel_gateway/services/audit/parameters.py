@@ -24,11 +24,13 @@ HASHED = frozenset({"code", "command"})
 """Shown by length and SHA-256."""
 OPEN = frozenset({"labels", "set", "tags"})
 """Objects whose keys are the caller's; their texts are shown."""
+COUNTED = frozenset({"data", "variables"})
+"""Texts of which the length is kept, and objects of which the number of entries is: either may have secrets."""
 SHOWN = frozenset(
     {
         *("accessPointArn", "agent", "agent_id", "agents", "apt", "can", "clientToken", "codeInterpreterArn"),
         *("codeInterpreterId", "codeInterpreterIdentifier", "createdAt", "cursor", "description"),
-        *("detached_from", "directoryPath", "environment", "environment_id", "error_code", "event"),
+        *("detached_from", "directory", "directoryPath", "environment", "environment_id", "error_code", "event"),
         *("executionRoleArn", "execution_id", "fileSystemArn", "id", "image", "image_id", "key_id", "kind"),
         "language",
         *("lastUpdatedAt", "mode", "mountPath", "name", "network", "networkMode", "nextToken", "on_busy"),
@@ -117,6 +119,8 @@ def _several(name: str, value: Any, level: int) -> Any:
     if isinstance(value, list | tuple | set | frozenset):
         items = [_one(name, each, level + 1) for each in islice(value, MOST_SHOWN)]
         return items if len(value) <= MOST_SHOWN else [*items, {"omitted": len(value) - MOST_SHOWN}]
+    if isinstance(value, dict) and name in COUNTED:
+        return {"entries": len(value)}
     if isinstance(value, dict) and name in OPEN:
         return {_text(str(key)): _text(str(each)) for key, each in islice(value.items(), MOST_SHOWN)}
     return _members(value, level + 1) if isinstance(value, msgspec.Struct | Mapping) else _text(str(value))

@@ -60,6 +60,10 @@ MOST_BYTES_PER_SECOND = 8 * 1024 * 1024
 BURST_SECONDS = 1.0
 SHELL = ("/bin/bash", "-l", "-c")
 """How callers run a line of shell: recorded as that line."""
+LOGIN_SHELL = ("bash", "-l")
+"""What is recorded where no command was given: its line, should the notebook run again."""
+GONE = "gone"
+"""The `reason` of an error that says that a program has ended with its sandbox."""
 RETRY_SECONDS = 1.0
 KILLED = 137
 UNKNOWN = "the service has lost sight of the program, which may go on: follow it again"
@@ -106,8 +110,14 @@ class Pace:
 class _Program:
     """One that is read here, with its followers."""
 
-    def __init__(self, pid: int, events: AsyncGenerator[ProgramEvent]) -> None:
+    def __init__(
+        self, pid: int, events: AsyncGenerator[ProgramEvent], row: ExecutionRow | None, *, attended: bool
+    ) -> None:
         self.pid = pid
+        self.execution = "" if row is None else row.id
+        self.attended = attended or (
+            row is not None and row.under_way is not None and row.under_way.unfollowed_seconds > 0
+        )
         self.events = events
         self._followers: set[asyncio.Queue[ProgramEvent | GatewayError]] = set()
         self._last: ProgramEvent | GatewayError | None = None
@@ -146,7 +156,7 @@ class _Program:
 
     async def _events_of(self, queue: asyncio.Queue[ProgramEvent | GatewayError]) -> AsyncGenerator[ProgramEvent]:
         try:
-            yield ProgramStarted(self.pid)
+            yield ProgramStarted(self.pid, self.execution)
             while True:
                 event = await queue.get()
                 if isinstance(event, GatewayError):
@@ -182,14 +192,26 @@ class Programs:
         self._paces: weakref.WeakKeyDictionary[LiveSession, Pace] = weakref.WeakKeyDictionary()
 
     async def start(
-        self, principal: Principal, session_id: str, request: ProgramRequest, *, face: str
+        self,
+        principal: Principal,
+        session_id: str,
+        request: ProgramRequest,
+        *,
+        face: str,
+        lease: str | None = None,
+        unfollowed_seconds: float = 0.0,
     ) -> AsyncIterator[ProgramEvent]:
-        """Start one and follow it: its start first, its end last. Await it for what keeps it from starting."""
+        """Start one and follow it: its start first, its end last. Await it for what keeps it from starting.
+
+        `unfollowed_seconds` is only kept for who looks after it, over a restart of the service as well. Raises
+        SessionBusy while another than the caller's `lease` lasts.
+        """
         self._readiness.require_accepting()
         live = await self._registry.require(principal, session_id)
-        live.require_unleased(None)
+        live.require_unleased(lease)
         self._disk_room.require()
         row = self._make_row(live, request, principal, face)
+        row = replace(row, under_way=UnderWay(program=True, unfollowed_seconds=unfollowed_seconds))
         return await self._background.carry_out(self._start(live, request, row), f"program in {live.id}")
 
     async def _start(
@@ -197,7 +219,7 @@ class Programs:
     ) -> AsyncIterator[ProgramEvent]:
         with translated(), live.in_use():
             guest = (await live.sandbox.ready()).guest
-            row = await self._commands.begin(live, replace(row, under_way=UnderWay(program=True)))
+            row = await self._commands.begin(live, row)
             request = dataclasses.replace(
                 request, execution=row.id, output_bytes=min(self._settings.stored_text_bytes, MAX_OUTPUT_BYTES)
             )
@@ -215,10 +237,16 @@ class Programs:
         return self._locks.setdefault(live, asyncio.Lock())
 
     def _take_on(
-        self, live: LiveSession, events: AsyncGenerator[ProgramEvent], pid: int, row: ExecutionRow | None
+        self,
+        live: LiveSession,
+        events: AsyncGenerator[ProgramEvent],
+        pid: int,
+        row: ExecutionRow | None,
+        *,
+        attended: bool = False,
     ) -> AsyncIterator[ProgramEvent]:
         """Read the program from now on, and follow it."""
-        program, key = _Program(pid, events), (live.id, pid)
+        program, key = _Program(pid, events, row, attended=attended), (live.id, pid)
         self._known[key] = program
         followed = program.follow()
         reading = self._background.spawn(self._read(live, program, row), f"program {program.pid} in {live.id}")
@@ -236,12 +264,12 @@ class Programs:
         gone = False
         try:
             try:
-                with live.in_use():
+                with live.in_use(attended=program.attended):
                     end = await self._read_to_end(live, program, kept) or end
             except SandboxGone:
                 # Unless it is this process that ends, and lets the sandbox go: the next one takes the program up.
                 gone = not live.paused or live.ending is not None
-                end = SandboxUnavailable("the program's sandbox is gone")
+                end = SandboxUnavailable("the program's sandbox is gone", **({"reason": GONE} if gone else {}))
             except Exception as error:
                 end = translate(error)
             if row is not None and (gone or isinstance(end, ProgramEnd | SessionTerminated)):
@@ -293,19 +321,21 @@ class Programs:
     ) -> AsyncIterator[ProgramEvent]:
         """Follow one that runs, from now on; raises NotFound."""
         live = await self._registry.require(principal, session_id)
-        number = await self._find_pid(live, pid, tag)
+        return await self.follow_in(live, await self._find_pid(live, pid, tag))
+
+    async def follow_in(self, live: LiveSession, number: int, *, attended: bool = False) -> AsyncIterator[ProgramEvent]:
+        """The same by its pid, whoever asks; `attended`: see `LiveSession.in_use`."""
         async with self._lock(live):
             known = self._known.get((live.id, number))
             if known is not None:
                 return known.follow()
             with translated():  # the service has restarted since it was started, or has lost sight of it
                 events = await (await self._guest(live)).follow_program(number)
-            return self._take_on(live, events, number, None)
+            return self._take_on(live, events, number, None, attended=attended)
 
     async def list_running(self, principal: Principal, session_id: str) -> list[RunningProgram]:
         """Those that run."""
-        live = await self._registry.require(principal, session_id)
-        return await self._list(live)
+        return await self.list_in(await self._registry.require(principal, session_id))
 
     async def send_input(
         self, principal: Principal, session_id: str, data: bytes, *, pid: int | None, tag: str | None = None
@@ -332,19 +362,23 @@ class Programs:
         self, principal: Principal, session_id: str, pid: int | None, tag: str | None, action: str, **content: object
     ) -> None:
         live = await self._registry.require(principal, session_id)
-        number = await self._find_pid(live, pid, tag)
+        await self.tell_in(live, await self._find_pid(live, pid, tag), action, **content)
+
+    async def tell_in(self, live: LiveSession, number: int, action: str, **content: object) -> None:
+        """What `GuestClient.tell_program` has, whoever asks."""
         with translated(), live.in_use():
             await (await self._guest(live)).tell_program(number, action, **content)
 
     async def _find_pid(self, live: LiveSession, pid: int | None, tag: str | None) -> int:
         if pid is not None:
             return pid
-        found = [each.pid for each in await self._list(live) if each.tag == tag]
+        found = [each.pid for each in await self.list_in(live) if each.tag == tag]
         if not tag or not found:
             raise NotFound("no program with this tag runs here")
         return found[0]
 
-    async def _list(self, live: LiveSession) -> list[RunningProgram]:
+    async def list_in(self, live: LiveSession) -> list[RunningProgram]:
+        """The same, whoever asks."""
         if live.sandbox.kernel is None:
             return []
         with translated():
@@ -358,7 +392,7 @@ class Programs:
 
     def _make_row(self, live: LiveSession, request: ProgramRequest, principal: Principal, face: str) -> ExecutionRow:
         command = list(request.command)
-        line = command[3] if tuple(command[:3]) == SHELL and len(command) == 4 else shlex.join(command)
+        line = command[3] if tuple(command[:3]) == SHELL and len(command) == 4 else shlex.join(command or LOGIN_SHELL)
         wanted = CommandRequest(command=line, timeout_seconds=request.timeout_seconds)
         return self._commands.make_row(live, wanted, request.timeout_seconds, author=principal.name, face=face)
 

@@ -129,7 +129,7 @@ class LiveSession:
         self.time_changed: Callable[[], None] = lambda: None  # set by who looks after its end, called at another one
         self._clock, self._stepped = clock, clock.stepped()
         self._queue: deque[Job] = deque()
-        self._wake, self._in_use = asyncio.Event(), 0
+        self._wake, self._in_use, self._attended = asyncio.Event(), 0, 0
 
     @cached_property
     def news(self) -> EventLog:
@@ -151,6 +151,11 @@ class LiveSession:
     def in_work(self) -> bool:
         """Whether a command or a change of a file is under way."""
         return self._in_use > 0
+
+    @property
+    def in_awaited_work(self) -> bool:
+        """The same without programs that people work in: nobody knows when those end."""
+        return self._in_use > self._attended
 
     @property
     def waiting(self) -> int:
@@ -216,10 +221,10 @@ class LiveSession:
         self._kept_resident = self.last_activity, self._clock.now() + seconds
 
     @contextlib.contextmanager
-    def in_use(self) -> Iterator[None]:
+    def in_use(self, *, attended: bool = False) -> Iterator[None]:
         """Work other than an execution: touches the idle clock at both ends and keeps it from running out between.
 
-        Raises SessionBusy while somebody else has the session alone.
+        `attended`: it is a program that people work in. Raises SessionBusy while somebody else has the session alone.
         """
         self.require_live()
         if self._taken and _alone_with.get() != self.id:
@@ -230,11 +235,13 @@ class LiveSession:
             )
         self.touch()
         self._in_use += 1
+        self._attended += attended
         self._uses += 1
         try:
             yield
         finally:
             self._in_use -= 1
+            self._attended -= attended
             self.touch()
 
     @contextlib.contextmanager

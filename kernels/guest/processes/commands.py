@@ -40,6 +40,11 @@ UNKILLABLE_SECONDS = 5.0
 READ_BYTES = 64 * 1024
 
 
+def find_shell() -> str:
+    """The sandbox's bash, or what it has in its place."""
+    return "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
+
+
 class Command:
     """One shell and its output. `status` is running, done, timeout or stopped.
 
@@ -63,8 +68,7 @@ class Command:
 
     def start(self, line: str, options: Options, reaper: Reaper, timeout_seconds: float) -> None:
         """Start the shell. Raises OSError."""
-        shell = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
-        program = Program([shell, "-c", line], options)
+        program = Program([find_shell(), "-c", line], options)
         program.environment["MPLBACKEND"] = "Agg"
         pipes: list[int] = []
         try:

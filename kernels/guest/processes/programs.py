@@ -12,6 +12,7 @@ import asyncio
 import errno
 import fcntl
 import os
+import shutil
 import signal
 import struct
 import termios
@@ -24,7 +25,7 @@ from typing import Any
 from ..options import Options
 from ..refusal import Refusal, refusal_of
 from .capture import HeadTail
-from .commands import KEPT_ANSWER_BYTES, KEPT_ANSWERS, MAX_OUTPUT_BYTES
+from .commands import KEPT_ANSWER_BYTES, KEPT_ANSWERS, MAX_OUTPUT_BYTES, find_shell
 from .families import signal_all, signal_family
 from .reaper import Exit, Reaper
 from .spawn import Program, spawn
@@ -63,6 +64,7 @@ class FollowedProgram:
         self._closing_input = False
         self._events: deque[tuple[Event, int]] = deque()
         self._buffered = 0
+        self._said = 0
         self._changed = asyncio.Event()
         self._reader: object | None = None
         self._paused = False
@@ -193,6 +195,16 @@ class FollowedProgram:
             "stderr_truncated": stderr.cut_bytes,
         }
 
+    def describe(self) -> dict[str, Any]:
+        """What lists say of it; `said` is how many bytes it has put out."""
+        return {
+            "pid": self.pid,
+            **self.described,
+            "execution": self.execution,
+            "terminal": self._terminal,
+            "said": self._said,
+        }
+
     @property
     def kept_bytes(self) -> int:
         return sum(each.kept_bytes for each in self._kept.values())
@@ -241,7 +253,14 @@ class FollowedProgram:
 
     def _say(self, descriptor: int, data: bytes) -> None:
         self._kept["stderr" if self._outputs[descriptor] == "stderr" else "stdout"].feed(data)
-        event = {"event": "data", "stream": self._outputs[descriptor], "data": b64encode(data).decode()}
+        # `at`: how much it had put out before, so that a reader who comes later knows what it has missed.
+        event = {
+            "event": "data",
+            "stream": self._outputs[descriptor],
+            "data": b64encode(data).decode(),
+            "at": self._said,
+        }
+        self._said += len(data)
         self._add(event, len(data))
 
     def _on_writable(self) -> None:
@@ -355,15 +374,20 @@ class FollowedPrograms:
     ) -> FollowedProgram:
         """Start one in this directory, with these environment variables besides those that all programs have.
 
-        It is found by its `execution` for a while after its end, with so many bytes of each stream.
+        Without a command it is a login shell. It is found by its `execution` for a while after its end, with so many
+        bytes of each stream.
         """
         self._forget()
         if not 0 <= output_bytes <= MAX_OUTPUT_BYTES:
             raise Refusal(400, "invalid_request", f"output_bytes must be at most {MAX_OUTPUT_BYTES}")
         if len(self.running()) >= MAX_RUNNING:
             raise Refusal(429, "too_many_commands", f"{MAX_RUNNING} programs are running already")
+        command = command or [find_shell(), "-l"]
         described = {"command": command, "variables": variables, "directory": directory, "tag": tag}
         program = Program(command, self._options)
+        if "/" not in command[0]:  # where a shell would find it
+            path = {**program.environment, **variables}.get("PATH")
+            program.command = [shutil.which(command[0], path=path) or command[0], *command[1:]]
         program.environment.update({"MPLBACKEND": "Agg", **({"TERM": "xterm-256color"} if size else {}), **variables})
         program.directory, program.needs_directory = directory, True
         followed = FollowedProgram(described, execution=execution, output_bytes=output_bytes if execution else 0)
@@ -394,7 +418,7 @@ class FollowedPrograms:
 
     def describe_running(self) -> list[dict[str, Any]]:
         """Those that run."""
-        return [{"pid": pid, **self._known[pid].described} for pid in self.running()]
+        return [self._known[pid].describe() for pid in self.running()]
 
     def running(self) -> list[int]:
         """Pids of those that run."""

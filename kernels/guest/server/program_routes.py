@@ -39,7 +39,8 @@ class FollowingHandler(Handler):
 
 class ProgramsHandler(FollowingHandler):
     """GET /v1/programs: those that run. POST /v1/programs {command, variables, directory, tag, size, input,
-    timeout_seconds, execution, output_bytes}: start one and follow it; `size` is [columns, rows] of a terminal, or [].
+    timeout_seconds, execution, output_bytes}: start one and follow it; `size` is [columns, rows] of a terminal, or [];
+    with the command [] it is a login shell.
     """
 
     def get(self) -> None:
@@ -48,7 +49,7 @@ class ProgramsHandler(FollowingHandler):
     async def post(self) -> None:
         command, variables = self.field("command", list), self.field("variables", dict)
         texts = [*command, *variables, *variables.values()]
-        if not command or not all(isinstance(each, str) and "\0" not in each for each in texts):
+        if not all(isinstance(each, str) and "\0" not in each for each in texts):
             raise Refusal(400, "invalid_request", "a command and its variables are texts without NUL")
         if sum(len(each.encode("utf-8", "surrogateescape")) for each in texts) > MAX_COMMAND_BYTES:
             raise Refusal(413, "too_large", f"a command and its variables have at most {MAX_COMMAND_BYTES} bytes")

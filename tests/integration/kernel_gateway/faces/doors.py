@@ -36,6 +36,8 @@ BODIES: dict[str, Any] = {
     "StartSession": {"workspace_id": "{workspace_id}"},
     "Submission": {"code": "1"},
     "CommandRequest": {"command": "true"},
+    "StartProgram": {"command": ["true"]},
+    "SignalProgram": {"signal": "SIGINT"},
     "CompletionRequest": {"code": "1"},
     "InspectionRequest": {"code": "1"},
     "RowsRequest": {"name": "x"},

@@ -179,6 +179,7 @@ def make_one_of_each(http: httpx.Client) -> tuple[dict[str, str], str, str]:
     execution = post(f"{one}/executions", {"code": "open('file', 'w').write('kept')"})
     checkpoint = post(f"{one}/checkpoints", None)
     task = post(f"{one}/commands", {"command": "sleep 3600", "background": True})
+    program = post(f"{one}/programs", {"command": ["sleep", "3600"]})
     replay = post("/v1/notebooks/replay", {"notebook": NOTEBOOK, "continue_session": session["id"]})
     post(f"{one}/lease", {})
     upload = post(f"{one}/uploads?path=file", None)
@@ -199,6 +200,7 @@ def make_one_of_each(http: httpx.Client) -> tuple[dict[str, str], str, str]:
         "shown_session_id": session["id"].replace("-", ""),
         "execution_id": execution["id"],
         "task_id": task["id"],
+        "program_id": program["id"],
         "checkpoint_id": checkpoint["id"],
         "workspace_id": session["workspace_id"],
         "storage_id": format_id(session["workspace_id"]),

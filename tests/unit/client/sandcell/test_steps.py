@@ -28,6 +28,7 @@ from sandcell.operations import datasets as d
 from sandcell.operations import environments as e
 from sandcell.operations import files as f
 from sandcell.operations import leases as le
+from sandcell.operations import programs as pr
 from sandcell.operations import replays as r
 from sandcell.operations import sessions as o
 from sandcell.operations import usage as u
@@ -95,6 +96,9 @@ NEVER_TWICE: dict[str, Operation[Any]] = {
     "interrupt": o.interrupt("s"),
     "take_lease": le.take_lease("s"),
     "give_back_lease": le.give_back_lease("s"),
+    "start_program": pr.start_program("s"),
+    "send_input": pr.send_input("s", "p", b"rm x"),
+    "signal_program": pr.signal_program("s", "p"),
     "create_token": a.create_token("somebody"),
     "rotate_token": a.rotate_token("t"),
     "create_key": a.create_key("somebody"),

@@ -211,7 +211,7 @@ def test_bounds(with_guests: Runner) -> None:
         (ProgramRequest(["/bin/true"], "/tmp", variables={"A": "x" * 200_000}), "at most"),
         (ProgramRequest(["/bin/true"], "/tmp", timeout_seconds=1e9), "timeout_seconds"),
         (ProgramRequest(["/bin/true"], "/tmp", size=(0, 3)), "columns and rows"),
-        (ProgramRequest([], "/tmp"), "a command"),
+        (ProgramRequest(["no-such-program"], "/tmp"), "No such file"),
     ],
 )
 def test_what_cannot_be_started_says_why(with_guests: Runner, asked: ProgramRequest, why: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandcell.cli.terminal_text import clean_line, clean_text, colour_traceback
+from sandcell.cli.terminal_text import ScreenFilter, clean_line, clean_text, colour_traceback
 
 
 @pytest.mark.parametrize(
@@ -65,3 +65,34 @@ def test_a_traceback_in_colours_says_the_same() -> None:
 
 def test_colours_of_a_traceback_hide_nothing_hostile() -> None:
     assert colour_traceback("\x1b]0;title\x07ValueError: \x1b[2Jgone") == "\x1b[1;31mValueError: gone\x1b[0m"
+
+
+SCREENS = [
+    (b"plain \x1b[1;31mred\x1b[0m \x1b[2J\x1b[3;4Hthere", b"plain \x1b[1;31mred\x1b[0m \x1b[2J\x1b[3;4Hthere"),
+    (b"a\x1b]52;c;aGk=\x07b", b"ab"),
+    (b"a\x1b]0;title\x1b\\b", b"ab"),
+    (b"a\x1b]8;;javascript:alert(1)\x1b\\link\x1b]8;;\x1b\\b", b"alinkb"),
+    (b"a\x1bP$qm\x1b\\b\x1b_x\x1b\\c\x1b^y\x1b\\d\x1bXz\x1b\\e", b"abcde"),
+    (b"a\xc2\x9d52;c;aGk=\xc2\x9cb", b"ab"),
+    (b"a\x1b[21tb\x1b[8;1;1tc", b"abc"),
+    (b"a\x1b]52;c;never ended", b"a"),
+    (b"a\x1b]0;cut\x18b", b"ab"),
+    (b"a\x1b]0;cut\x1b[1mb", b"a\x1b[1mb"),
+    ("grün 漢字 é\u0301".encode(), "grün 漢字 é\u0301".encode()),
+    (b"\xff\xfe \xc2", b"\xff\xfe "),
+    (b"\x1b7\x1b8\x1b(B\x1b=", b"\x1b7\x1b8\x1b(B\x1b="),
+]
+
+
+@pytest.mark.parametrize(("shown", "left"), SCREENS)
+def test_a_screen_is_filtered_however_it_is_cut(shown: bytes, left: bytes) -> None:
+    for size in (1, 2, 3, len(shown)):
+        screen = ScreenFilter()
+        assert b"".join(screen.feed(shown[at : at + size]) for at in range(0, len(shown), size)) == left
+
+
+def test_modes_that_are_left_are_undone() -> None:
+    screen = ScreenFilter()
+    screen.feed(b"\x1b[?1049h\x1b[?25l\x1b[?2004h\x1b[?1000;1006h\x1b[?2004l")
+    assert screen.close() == b"\x1b[?1000l\x1b[?1006l\x1b[?1049l\x1b[?25h\x1b[0m"
+    assert ScreenFilter().close() == b"\x1b[0m"

@@ -10,6 +10,7 @@ import pytest
 
 from kernel_gateway.services.audit import parameters as audit_parameters
 from kernel_gateway.services.audit.parameters import ANSWERED, LONGEST_SHOWN, MOST_SHOWN, select_answer, select_values
+from sandcell.models.commands import StartProgram
 from sandcell.models.credentials import TokenInfo
 from sandcell.models.executions import Execution, Submission
 from sandcell.models.sessions import ForkPoint, StartSession
@@ -84,3 +85,10 @@ def test_secrets_of_answers_are_not_kept() -> None:
 )
 def test_no_name_that_means_content_is_open(word: str) -> None:
     assert word not in ANSWERED | audit_parameters.SHOWN | audit_parameters.OPEN
+
+
+def test_of_environment_variables_the_number_is_kept() -> None:
+    request = StartProgram(command=["env"], variables={"name": "secret", "AWS_KEY": "secret"})
+    kept = select_values(request)
+    assert kept["variables"] == {"entries": 2}
+    assert "secret" not in str(kept)

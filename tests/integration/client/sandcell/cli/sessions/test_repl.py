@@ -23,7 +23,7 @@ class Terminal:
     """A command on a pseudo-terminal of its own."""
 
     def __init__(self, shell: Shell, *arguments: str) -> None:
-        self._ours, theirs = pty.openpty()
+        self.descriptor, theirs = pty.openpty()
         self.process = subprocess.Popen(
             ["env", "--default-signal=INT", sys.executable, "-m", "sandcell", *arguments],
             cwd=shell.directory,
@@ -37,16 +37,16 @@ class Terminal:
         self._seen = ""
 
     def type(self, text: str) -> None:
-        os.write(self._ours, text.encode())
+        os.write(self.descriptor, text.encode())
 
     def expect(self, text: str) -> str:
         """Read until this is shown; what was shown until then."""
         until = time.monotonic() + PATIENCE_SECONDS
         while text not in self._seen:
             assert time.monotonic() < until, f"{text!r} is not in {self._seen!r}"
-            if select.select([self._ours], [], [], 1)[0]:
+            if select.select([self.descriptor], [], [], 1)[0]:
                 try:
-                    self._seen += os.read(self._ours, 65536).decode("utf-8", "replace")
+                    self._seen += os.read(self.descriptor, 65536).decode("utf-8", "replace")
                 except OSError:  # no process has the other end open any more
                     assert text in self._seen, self._seen
         before, _, self._seen = self._seen.partition(text)
@@ -58,14 +58,14 @@ class Terminal:
         while text not in self._seen:
             assert time.monotonic() < until, f"{text!r} is not in {self._seen!r}"
             self.type("\t")
-            if select.select([self._ours], [], [], 5)[0]:
-                self._seen += os.read(self._ours, 65536).decode("utf-8", "replace")
+            if select.select([self.descriptor], [], [], 5)[0]:
+                self._seen += os.read(self.descriptor, 65536).decode("utf-8", "replace")
 
     def close(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait(PATIENCE_SECONDS)
-        os.close(self._ours)
+        os.close(self.descriptor)
 
 
 @pytest.fixture
