@@ -245,9 +245,7 @@ class Settings:
     )
     librechat_environment: str = setting("python", "the environment that LibreChat's code runs in; `data` has more")
     agentcore_account_id: str = setting("000000000000", "the account in ARNs of the AgentCore face: 12 digits")
-    agentcore_keep_alive_seconds: float = setting(
-        10.0, "time between signs of life while a tool runs", low=0.1, high=60
-    )
+    agentcore_keep_alive_seconds: float = setting(10.0, "time between signs of life of a tool", low=0.1, high=60)
     # Below the 60 s after which boto3 sends a request again whose answer has not begun, proxies in between as well.
     agentcore_hold_seconds: float = setting(
         20.0, "how long an invocation's answer waits for its result before it begins without", low=0, high=55
@@ -281,9 +279,7 @@ class Settings:
         TWO_WEEKS, "how long a sandbox of the Agent Engine face lives that no ttl is asked for", low=1, high=TWO_WEEKS
     )
 
-    execution_timeout_seconds: float = setting(
-        900.0, "an execution's timeout when none is asked for", low=0.1, high=DAY
-    )
+    execution_timeout_seconds: float = setting(900.0, "an execution's timeout without one", low=0.1, high=DAY)
     execution_timeout_max_seconds: float = setting(
         900.0, "longest execution timeout one may ask for", low=0.1, high=DAY
     )
@@ -293,9 +289,7 @@ class Settings:
     task_timeout_seconds: float = setting(
         28_800.0, "a background command's timeout, also the longest", low=0.1, high=28_800
     )
-    program_unfollowed_seconds: float = setting(
-        600.0, "time after which a program started over REST, as a shell, ends that nobody follows", low=1, high=28_800
-    )
+    program_unfollowed_seconds: float = setting(600.0, "time that a shell goes on unfollowed", low=1, high=28_800)
     interrupt_grace_seconds: float = setting(
         5.0, "time an interrupted kernel has before it is killed", low=0.1, high=60
     )

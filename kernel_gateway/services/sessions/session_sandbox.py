@@ -55,7 +55,6 @@ DESTROY_SECONDS = 60.0
 TRIES = 3
 """How many sandboxes may be lost while one call waits for their workspace."""
 
-
 T = TypeVar("T")
 SandboxEvent: TypeAlias = KernelEvent | WorkspaceRestored
 OnLaunched: TypeAlias = Callable[[SandboxedKernel], Awaitable[None]]
@@ -671,17 +670,14 @@ class SessionSandbox:
             await self._spool.discard(self._workspace_id)
             self.unsaved = None
         except (WorkspaceSyncError, OSError, TimeoutError) as error:
-            log.warning("flush_failed", session=self._session_id, error=str(error))
-            await self._keep_here(str(error))
-
-    async def _keep_here(self, why: str) -> None:
-        try:
-            if self._info is not None:
-                await self._spool.take(self._info, self._workspace_id, self.flushes.last)
-            self.unsaved = f"the workspace waits on this host for its store: {why}"
-        except (WorkspaceSyncError, OSError, TimeoutError) as error:
-            log.error("workspace_not_saved", session=self._session_id, error=str(error))
-            self.unsaved = f"the last changes of the workspace are lost: {why}; and on this host: {error}"
+            log.warning("flush_failed", session=self._session_id, error=(why := str(error)))
+            try:
+                if self._info is not None:
+                    await self._spool.take(self._info, self._workspace_id, self.flushes.last)
+                self.unsaved = f"the workspace waits on this host for its store: {why}"
+            except (WorkspaceSyncError, OSError, TimeoutError) as worse:
+                log.error("workspace_not_saved", session=self._session_id, error=str(worse))
+                self.unsaved = f"the last changes of the workspace are lost: {why}; and on this host: {worse}"
 
     async def _kill(self) -> bool:
         """Have nothing of it run any more; else all of it is to go as soon as its files are saved."""
