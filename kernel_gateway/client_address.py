@@ -19,6 +19,17 @@ MARK: Final = "Sandcell-Forwarded"
 """Of a request that one of several gateways passes on to another: which one did."""
 
 
+def make_marked_headers(request: Any, gateway_id: str) -> list[tuple[str, str]]:
+    """A tornado request's headers for the gateway that it is passed on to, but for those of its connection."""
+    headers = [
+        (name, value)
+        for name, value in request.headers.get_all()
+        if name.lower() not in {"connection", "keep-alive", "proxy-connection", HEADER.lower(), MARK.lower()}
+    ]
+    hops = [*request.headers.get_list(HEADER), request.remote_ip or ""]
+    return [*headers, (HEADER, ", ".join(filter(None, hops))), (MARK, gateway_id)]
+
+
 @cache
 def parse_networks(text: str) -> Networks:
     """Addresses and networks with commas between; raises ValueError."""

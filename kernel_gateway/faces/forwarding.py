@@ -25,7 +25,7 @@ from tornado.httputil import HTTPHeaders, HTTPMessageDelegate, HTTPServerRequest
 from tornado.iostream import IOStream, StreamClosedError
 from tornado.tcpclient import TCPClient
 
-from kernel_gateway.client_address import HEADER, MARK
+from kernel_gateway.client_address import MARK, make_marked_headers
 from kernel_gateway.errors import GatewayError
 from kernel_gateway.faces.body import SMALL_BODY
 from kernel_gateway.faces.named import Named, find_in_body, find_named, is_chunked, may_name
@@ -56,17 +56,8 @@ _BROKEN: Final = re.compile(r"[\r\n\0]")
 
 def make_head(request: HTTPServerRequest, gateway_id: str) -> bytes:
     """The head of the same request for the other gateway, which is to answer it and close."""
-    headers = [
-        (name, value)
-        for name, value in request.headers.get_all()
-        if name.lower() not in {"connection", "keep-alive", "proxy-connection", HEADER.lower(), MARK.lower()}
-    ]
-    hops = [*request.headers.get_list(HEADER), request.remote_ip or ""]
-    headers += [
-        (HEADER, ", ".join(filter(None, hops))),
-        (MARK, gateway_id),
-        ("Connection", "Upgrade" if request.headers.get("Upgrade", "").lower() == "websocket" else "close"),
-    ]
+    last = "Upgrade" if request.headers.get("Upgrade", "").lower() == "websocket" else "close"
+    headers = [*make_marked_headers(request, gateway_id), ("Connection", last)]
     lines = [f"{request.method} {request.uri} {request.version}", *(f"{name}: {value}" for name, value in headers)]
     return "\r\n".join([*lines, "", ""]).encode("latin-1", "replace")
 

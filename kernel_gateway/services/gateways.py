@@ -91,9 +91,14 @@ class Gateways:
         return self._database.lease
 
     @property
+    def gateway_id(self) -> str:
+        """This gateway's id; empty where there are no others."""
+        return "" if self.lease is None else self.lease.place.gateway_id
+
+    @property
     def prefix(self) -> str:
         """What ids begin with of what is in this gateway's memory alone; empty where there are no others."""
-        return "" if self.lease is None else f"{self.lease.place.gateway_id}."
+        return f"{self.gateway_id}." if self.gateway_id else ""
 
     def lives_here(self, session_id: str) -> bool:
         """Whether nobody need be asked where this session is."""

@@ -6,18 +6,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import structlog
 from tornado.routing import Rule
 from tornado.web import Application, RequestHandler
 
+from kernel_gateway.faces.handler import FaceHandler
 from kernel_gateway.faces.rest.handler import RestHandler
 
 if TYPE_CHECKING:
     from kernel_gateway.services.composition import Services
 
 __all__ = ["application"]
+LONGEST_REASON = 300
+"""Characters of an error's message in the line of its request."""
 PROBES = ("/healthz", "/readyz")
 log = structlog.get_logger(__name__)
 
@@ -33,8 +37,18 @@ def application(services: Services, rules: Sequence[Rule] = ()) -> Application:
 
 
 def log_request(handler: RequestHandler) -> None:
-    """The access log of every face, one line a request: no query, no header, no body."""
+    """The access log of every face, one line a request: no query, no header, no body.
+
+    Of one that was refused the error's code, and where the service and not the caller is to blame, or too much was
+    asked for, its message: others may repeat what the caller sent.
+    """
     request, status = handler.request, handler.get_status()
+    refused: dict[str, str] = {}
+    if status >= HTTPStatus.BAD_REQUEST and isinstance(handler, FaceHandler):
+        problem = handler.find_problem()
+        refused["code"] = problem.code
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status == HTTPStatus.TOO_MANY_REQUESTS:
+            refused["reason"] = problem.message[:LONGEST_REASON]
     principal = getattr(getattr(handler, "call", None), "principal", None)
     level = log.debug if request.path in PROBES else log.info
     level(
@@ -44,4 +58,5 @@ def log_request(handler: RequestHandler) -> None:
         status=status,
         milliseconds=round(1000 * request.request_time(), 2),
         principal=principal.name if principal and principal.name else None,
+        **refused,
     )

@@ -16,7 +16,7 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
-from kernel_gateway.errors import GatewayError, NotFound
+from kernel_gateway.errors import GatewayError, NotFound, SessionElsewhere
 from kernel_gateway.faces import scopes
 from kernel_gateway.faces.audit import LONGEST_ID, UNKNOWN_ROUTE, CallRecord
 from kernel_gateway.faces.body import SMALL_BODY
@@ -27,6 +27,7 @@ from kernel_gateway.faces.json_bodies import decode, encode
 from kernel_gateway.faces.responses import Answer, ErrorResponse, Response
 from kernel_gateway.faces.rest import bodies, paths
 from kernel_gateway.faces.rest.calls import Call
+from kernel_gateway.faces.rest.elsewhere import ask_again
 from kernel_gateway.faces.rest.route import Route
 from kernel_gateway.faces.rest.table import TABLE
 from kernel_gateway.faces.rest.upload import Upload
@@ -65,6 +66,7 @@ class RestHandler(FaceHandler):
         self.call = Call(services)
         self.answer_value: Answer = None
         self._upload: Upload[Answer] | None = None
+        self._passed_on = False
         self._content_hash = hashlib.sha256()
 
     def find_methods(self) -> list[str]:
@@ -110,6 +112,7 @@ class RestHandler(FaceHandler):
         call.headers = self.request.headers
         call.query = bodies.read_query(self.request.query, route.query)
         call.forget_body = self.body.release
+        call.pass_on = self._pass_on
         call.cancellable = route.read_only
 
     def _expect_body(self, route: Route) -> None:
@@ -174,6 +177,15 @@ class RestHandler(FaceHandler):
             raise asyncio.CancelledError
         return await route.endpoint(self.call)
 
+    async def _pass_on(self, address: str) -> Response:
+        """The answer of another gateway, which records the call in this one's stead; raises SessionElsewhere."""
+        self._passed_on = True
+        try:
+            return await ask_again(self.request, self.services.gateways.gateway_id, address, encode(self.call.body))
+        except SessionElsewhere:
+            self._passed_on = False
+            raise
+
     def on_connection_close(self) -> None:
         """Called by tornado when the client is gone: what only waits is cancelled, an incomplete upload given up."""
         super().on_connection_close()
@@ -185,9 +197,12 @@ class RestHandler(FaceHandler):
         return ErrorResponse(body, error.status, make_error_headers(error), code=error.code, message=error.message)
 
     def record_call(self) -> CallRecord | None:
-        """Not of probes, the OpenAPI document and scrapes. The token that a request came with is never kept."""
+        """Not of probes, the OpenAPI document and scrapes, nor of what another gateway did, which records it.
+
+        The token that a request came with is never kept.
+        """
         scraped = self.route is not None and self.route.scraped and self.get_status() < HTTPStatus.BAD_REQUEST
-        if self.is_public or scraped:
+        if self.is_public or scraped or self._passed_on:
             return None
         route, call = self.address.routes.get(str(self.request.method)), self.call
         return CallRecord(

@@ -22,8 +22,13 @@ class DatasetCopies:
         self._datasets = datasets
         self._files = files
 
-    async def copy(self, principal: Principal, workspace_id: str, name: str, body: CopyDataset) -> Dataset:
-        """Copy it; raises NotFound, Conflict (changed, a name or a file in the way), WorkspaceInUse, QuotaReached."""
+    async def copy(
+        self, principal: Principal, workspace_id: str, name: str, body: CopyDataset, *, was_flushed: bool = False
+    ) -> Dataset:
+        """Copy it; raises NotFound, Conflict (changed, a name or a file in the way), WorkspaceInUse, QuotaReached.
+
+        `was_flushed`: where a live session of another gateway has the source, that one has flushed it.
+        """
         row = await self._datasets.row(principal, workspace_id, name)
         if body.to == workspace_id:
             raise InvalidRequest("the dataset is in this workspace: say another one", field="to")
@@ -38,7 +43,7 @@ class DatasetCopies:
             updated=now,
         )
         await self._datasets.require_free(principal, made)
-        await self._datasets.bring_up_to_date(principal, workspace_id)
+        await self._datasets.bring_up_to_date(principal, workspace_id, was_flushed=was_flushed)
         if await self._datasets.is_stale(principal, row):
             raise Conflict("the file has changed since it was looked at: register it again first", reason="stale")
         await self._files.copy(principal, workspace_id, CopyFiles(body.to, [row.path], body.to_path, body.overwrite))

@@ -158,10 +158,12 @@ class Datasets:
         await self._store(principal, row, new=known is None)
         return self._dataset(row, stale=False)
 
-    async def bring_up_to_date(self, principal: Principal, workspace_id: str) -> None:
+    async def bring_up_to_date(self, principal: Principal, workspace_id: str, *, was_flushed: bool = False) -> None:
         """Have the store hold what the workspace has now; raises WorkspaceInUse where another gateway has to."""
         row = await self._access.row(principal, workspace_id)
         if row.live and (row.session_id is None or row.session_id not in self._registry):
+            if was_flushed:
+                return
             raise WorkspaceInUse(
                 "a live session of another gateway holds this workspace: ask there, or when it has ended",
                 workspace_id=workspace_id,

@@ -6,7 +6,9 @@ from typing import Final
 
 from kernel_gateway import errors as e
 from kernel_gateway.faces import errors as r
+from kernel_gateway.faces.responses import Response
 from kernel_gateway.faces.rest.calls import Call
+from kernel_gateway.faces.rest.elsewhere import copy_elsewhere, is_passed_on
 from kernel_gateway.faces.rest.parameters import PageOf
 from kernel_gateway.faces.rest.paths import check_directory, check_path
 from kernel_gateway.faces.rest.route import Errors, Route
@@ -28,10 +30,12 @@ async def get_dataset(call: Call) -> Dataset:
     return await call.services.datasets.get(call.principal, call.ids["workspace_id"], call.ids["name"])
 
 
-async def copy_dataset(call: Call) -> Dataset:
+async def copy_dataset(call: Call) -> Dataset | Response:
     call.body.to_path = check_directory(call.body.to_path)
-    copies, ids = call.services.dataset_copies, call.ids
-    return await copies.copy(call.principal, ids["workspace_id"], ids["name"], call.body)
+    if (answer := await copy_elsewhere(call, call.body.to)) is not None:
+        return answer
+    copies, ids, flushed = call.services.dataset_copies, call.ids, is_passed_on(call)
+    return await copies.copy(call.principal, ids["workspace_id"], ids["name"], call.body, was_flushed=flushed)
 
 
 async def delete_dataset(call: Call) -> None:

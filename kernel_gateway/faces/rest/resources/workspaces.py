@@ -12,6 +12,7 @@ from kernel_gateway.faces import errors as r
 from kernel_gateway.faces.responses import Response
 from kernel_gateway.faces.rest import conditions
 from kernel_gateway.faces.rest.calls import Call
+from kernel_gateway.faces.rest.elsewhere import copy_elsewhere
 from kernel_gateway.faces.rest.parameters import Below, DryRunOnly, Listing, OnePath, PageOf, Removal
 from kernel_gateway.faces.rest.paths import check_directory, check_path
 from kernel_gateway.faces.rest.responses import OCTETS, ZIP, answer_download, answer_dry_run, answer_head
@@ -64,9 +65,11 @@ async def archive_workspace(call: Call) -> Response:
     return answer_download(pieces, None, f"{path.rpartition('/')[2] or workspace_id}.zip", ZIP)
 
 
-async def copy_workspace_files(call: Call) -> Copied:
+async def copy_workspace_files(call: Call) -> Copied | Response:
     body = call.body
     body.paths, body.to_path = [check_path(path) for path in body.paths], check_directory(body.to_path)
+    if (answer := await copy_elsewhere(call, body.to)) is not None:
+        return answer
     return await call.services.file_copies.copy(call.principal, call.ids["workspace_id"], body)
 
 

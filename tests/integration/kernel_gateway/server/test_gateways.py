@@ -128,6 +128,36 @@ def test_a_workspace_is_changed_where_it_is(one: Rest, other: Rest) -> None:
     assert (nonsense.status_code, nonsense.json()["error"]["code"]) == (400, "malformed_json")
 
 
+def test_files_are_copied_to_what_the_other_has(one: Rest, other: Rest) -> None:
+    with other.session() as target:
+        target.run("open('own', 'w').write('of the target')", sync="before_return")
+        refused = one.http.post(f"/v1/workspaces/{target.workspace_id}/copy", json={"to": target.workspace_id})
+        assert refused.status_code == 400
+        with one.session() as source:
+            source.run("open('table.csv', 'w').write('n\\n1\\n2\\n')")
+            copy = f"/v1/workspaces/{source.workspace_id}/copy"
+            body = {"to": target.workspace_id, "to_path": "copied", "overwrite": True}
+            live = one.http.post(copy, json=body)
+            assert (live.status_code, live.json()["error"]["code"]) == (409, "workspace_in_use")
+            target.stop()
+            for rest in (one, other):  # whoever is asked, what the live session has written just now comes along
+                source.run("open('now', 'a').write('x')")
+                assert rest.post(copy, **body)["file_count"]
+            read = f"/v1/workspaces/{target.workspace_id}/files/copied/now"
+            assert [rest.http.get(read).content for rest in (one, other)] == [b"xx"] * 2
+            for rest, path in ((one, "first"), (other, "second")):
+                name = f"/v1/workspaces/{source.workspace_id}/datasets/table"
+                source.run(f"open('table.csv', 'a').write('{len(path)}\\n')")
+                table = {"name": "table", "path": "table.csv"}
+                made = rest.http.post(name.removesuffix("/table"), json=table).json()
+                passed = rest.post(f"{name}/copy", to=target.workspace_id, to_path=path, name=path)
+                assert (passed["path"], passed["sha256"]) == (f"{path}/table.csv", made["sha256"])
+            nobodys = {"to": str(uuid.uuid4())}
+            assert one.http.post(copy, json=nobodys).status_code == 404
+            kept = one.get("/v1/audit?limit=100&event=CopyWorkspaceFiles")["items"]
+            assert len([each for each in kept if each["allowed"] and source.workspace_id in str(each)]) == 2
+
+
 def test_an_mcp_session_is_used_through_either(one: Rest, other: Rest) -> None:
     def ask(rest: Rest, method: str, session: str = "", **params: Any) -> httpx.Response:
         headers = {"Accept": "application/json, text/event-stream"} | ({"Mcp-Session-Id": session} if session else {})
@@ -226,6 +256,25 @@ def test_nobody_is_let_in_for_being_passed_on(one: Rest, other: Rest) -> None:
             assert other.http.get(session.path, headers=headers).status_code == 401
         marked = other.http.post(f"{session.path}/interrupt", headers={"Sandcell-Forwarded": "by me"})
         assert (marked.status_code, marked.json()["error"]["code"]) == (503, "session_elsewhere")
+
+
+def test_the_log_says_why_a_request_was_refused(
+    both: tuple[RunningService, RunningService], one: Rest, other: Rest
+) -> None:
+    def find_line(address: str) -> str:
+        return next((each for each in both[1].output if address in each and "[info" in each), "")
+
+    with one.session() as session:
+        assert other.http.post(f"{session.path}/restart", headers={"Sandcell-Forwarded": "by me"}).status_code == 503
+        eventually(lambda: find_line(f"{session.path}/restart") != "")
+        line = find_line(f"{session.path}/restart")
+        assert "code=session_elsewhere" in line
+        assert "reason='another gateway has this session: try again'" in line
+    unknown = other.http.post("/v1/sessions", json={"environment": "what a caller sent"})
+    assert unknown.status_code == 404
+    assert "what a caller sent" in unknown.text
+    eventually(lambda: any("code=unknown_environment" in each for each in both[1].output))
+    assert not [each for each in both[1].output if "what a caller sent" in each]
 
 
 def test_snapshots_of_e2b_are_used_through_either(one: Rest, other: Rest) -> None:
