@@ -474,7 +474,10 @@ class OciRuntime:
 
     def _is_saved_whole(self, places: SandboxPlaces) -> bool:
         """Not one that an earlier release made, which has its kernel's sockets on the host."""
-        return self.settings.checkpoints and self._maker(places).may_restore(places.bundle)
+        try:
+            return self.settings.checkpoints and self._maker(places).may_restore(places.bundle)
+        except RuntimeUnusable:  # it is installed no more: the sandbox is listed all the same, and waits to be removed
+            return False
 
     def _thaw(self, places: SandboxPlaces) -> None:
         with self._take_turn(places.sandbox_id):
