@@ -112,7 +112,7 @@ def house_in(directory: Path, short_directory: Path, environments_dir: Path) -> 
             run_dir=str(short_directory / "run"),
             environments_dir=str(environments_dir),
             token=TOKEN,
-            interrupt_grace_seconds=1.0,
+            interrupt_grace_seconds=3.0,
             flush_deadline_seconds=1.0,
             drain_seconds=1.0,
             keep_variables="off",  # most sessions of tests would be looked at for nothing

@@ -14,7 +14,7 @@ from kernels.sandboxed.kernel_events import KernelEvent, SecondDied
 from kernels.sandboxed.kernel_launcher import KernelLauncher
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
 
-GRACE_SECONDS = 1.0
+GRACE_SECONDS = 3.0
 
 
 @dataclass

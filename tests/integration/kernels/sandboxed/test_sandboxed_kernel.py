@@ -85,7 +85,7 @@ def on_stage(
         runtime = OciRuntime(
             RuntimeSettings(runtime_name, share_guest(tmp_path / "data", short_directory), short_directory)
         )
-        launcher = KernelLauncher(runtime, KernelLimits(interrupt_grace_seconds=1))
+        launcher = KernelLauncher(runtime, KernelLimits(interrupt_grace_seconds=3))
         try:
             spec = SandboxSpec(str(uuid.uuid4()), dataclasses.replace(environment, resources=resources))
             happened: list[KernelEvent] = []
@@ -146,7 +146,7 @@ def test_a_kernel_that_dies_while_idle_is_replaced_at_once(on_stage: Callable[[T
 @pytest.mark.sample("sandboxed")
 def test_code_that_ignores_interrupts_is_killed_at_its_deadline(on_stage: Callable[[Test], None]) -> None:
     async def test(stage: Stage) -> None:
-        outcome = await stage.run("import signal, time\nsignal.signal(2, signal.SIG_IGN)\ntime.sleep(60)", 1)
+        outcome = await stage.run("import signal, time\nsignal.signal(2, signal.SIG_IGN)\ntime.sleep(60)", 3)
         assert (outcome.status, outcome.death and outcome.death.cause) == ("timeout", "deadline")
         assert stage.kernel.generation == 2
         assert await stage.text("6 * 7") == "42"

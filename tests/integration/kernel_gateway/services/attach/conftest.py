@@ -25,7 +25,7 @@ def house(tmp_path_factory: pytest.TempPathFactory, short_directory: Path, envir
             run_dir=str(short_directory / "run"),
             environments_dir=str(environments_dir),
             token=TOKEN,
-            interrupt_grace_seconds=1.0,
+            interrupt_grace_seconds=3.0,
             flush_deadline_seconds=1.0,
             drain_seconds=5.0,
             attach_replay_bytes=1_000_000,

@@ -69,7 +69,7 @@ def test_a_cell_past_its_timeout_that_heeds_no_interrupt_is_answered(on_gateway:
         agents = await room.gateway.submit(
             room.session,
             "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: time.sleep(1)",
-            timeout_seconds=1,
+            timeout_seconds=3,
         )
         waits = await ann.execute("print('for the kernel that is gone')")
         assert (await ann.done(waits))["status"] == "aborted"
