@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 MOST_ROWS = 1_000_000
-"""That are looked at: of more, every so-manieth."""
+"""That are looked at: of more, evenly chosen ones."""
 MOST_BINS = 20
 MOST_FREQUENT = 10
 MOST_CHARACTERS = 80

@@ -13,7 +13,7 @@ import sys
 from typing import Any
 
 MOST_PIXELS = 256
-"""Of a picture, each way: of more rows or columns every so-manieth."""
+"""Of a picture, each way: of more rows or columns evenly chosen ones."""
 MOST_CHARACTERS = 100_000
 DEEPEST = 100
 BRACKETS: dict[type, tuple[str, str]] = {
