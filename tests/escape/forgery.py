@@ -36,6 +36,7 @@ def connections(channel):
     return list(found.values())
 
 def raw(channel, data, seconds=20):
+    sys.stdout.flush()  # what ZMQ's own thread still has to write would come between on a slow machine
     for one in connections(channel):
         view, give_up = memoryview(data), time.monotonic() + seconds
         while view and time.monotonic() < give_up:
