@@ -13,10 +13,10 @@ const Preview = later<PreviewProps>(async () => (await import("./preview")).Prev
 /** Something on its way: how much of how much has gone, which of an archive nobody knows before. */
 interface Transfer { what: string; done: number; size: number | null }
 
-interface FilesProps { session: Session; executions: Execution[]; ended: number; may: boolean; opened: ChangedFile | null }
+interface FilesProps { session: Session; executions: Execution[]; earlier: number; onEarlier: () => void; ended: number; may: boolean; opened: ChangedFile | null }
 
 /** `opened` is a file that somebody has chosen elsewhere on the page. */
-export function Files({ session, executions, ended, may: allowed, opened }: FilesProps) {
+export function Files({ session, executions, earlier, onEarlier, ended, may: allowed, opened }: FilesProps) {
   const [stored, setStored] = useState(false);
   const [into, setInto] = useState("");
   const [changes, setChanges] = useState(0);
@@ -67,7 +67,7 @@ export function Files({ session, executions, ended, may: allowed, opened }: File
     <section class={classes} aria-label="Files"
       onDragOver={(event) => { if (may) { event.preventDefault(); setOver(true); } }} onDragLeave={() => setOver(false)} onDropCapture={() => setOver(false)}
       onDrop={(event) => { event.preventDefault(); if (may) void put(event.dataTransfer?.files, into); }}>
-      {shown && <Preview key={`${stored} ${shown.path}`} entry={shown} address={address(shown.path)} session={session} executions={executions} may={allowed}
+      {shown && <Preview key={`${stored} ${shown.path}`} entry={shown} address={address(shown.path)} session={session} executions={executions} earlier={earlier} onEarlier={onEarlier} may={allowed}
         onSave={() => save(shown)} onClose={() => setShown(null)} />}
       <div class="column" hidden={!!shown}>
         <div class="bar">

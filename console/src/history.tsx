@@ -1,13 +1,15 @@
 // What cells did to a file, and what of that can be looked at: the record has the hash of each version, its content is kept
 // where the file is as that cell left it, or by a checkpoint.
 
-import { useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { all, Problem, useAnswer } from "./answers";
 import { read, type Execution, type Failure } from "./api";
 import { Marked, markLines } from "./pairs";
 import { size, useNow, When } from "./time";
 
 const MOST_BYTES = 500_000;
+/** So long it takes at most until it is known what a cell did to files. */
+const LOOKED_MILLISECONDS = 20_000;
 
 interface Checkpoint { id: string; created_at: string; cell: string | null }
 interface Version { key: string; name: string; address: string; time: string }
@@ -15,7 +17,8 @@ interface Version { key: string; name: string; address: string; time: string }
 interface Content { text: string | null; why: string; sha256: string | null }
 interface Change { execution: Execution; number: number; change: "added" | "changed" | "removed"; size: number | null; sha256: string | null }
 
-export interface HistoryProps { path: string; address: string; session: string; executions: Execution[] }
+/** `executions` are the last ones; there are so many `earlier`, which `onEarlier` has listed. */
+export interface HistoryProps { path: string; address: string; session: string; executions: Execution[]; earlier: number; onEarlier: () => void }
 
 const NOT_THERE = "it was not there";
 
@@ -43,13 +46,16 @@ async function load(address: string, signal: AbortSignal): Promise<Content> {
   }
 }
 
-export function History({ path, address, session, executions }: HistoryProps) {
+export function History({ path, address, session, executions, earlier, onEarlier }: HistoryProps) {
   const now = useNow(15);
+  useEffect(() => onEarlier(), [session]);
   const changes = useMemo(() => executions.flatMap((execution): Change[] => {
     const found = execution.provenance?.files?.find((each) => each.path === path);
     return found ? [{ execution, number: 0, ...found }] : [];
   }), [executions, path]);
   const last = changes.at(-1)?.execution.id ?? "";
+  const newest = executions.filter((each) => each.started_at && each.ended_at).at(-1);
+  const unknown = newest && !newest.provenance?.files && !newest.provenance?.files_unknown && now - Date.parse(newest.ended_at!) < LOOKED_MILLISECONDS;
   const { found, problem, again } = useAnswer(async (signal) => {
     const checkpoints = await all<Checkpoint>(`/v1/sessions/${session}/checkpoints?limit=100`, signal);
     const encoded = path.split("/").map(encodeURIComponent).join("/");
@@ -69,7 +75,9 @@ export function History({ path, address, session, executions }: HistoryProps) {
   return (
     <section class="history" aria-label="What cells did to it">
       <Problem text={problem} again={again} />
-      {changes.length === 0 && <p class="hint">No cell of this session that is shown has changed it.</p>}
+      {earlier > 0 && <p class="hint" role="status">{earlier.toLocaleString()} earlier cells are still to be looked at.</p>}
+      {unknown && <p class="hint" role="status">What the last cell did to files is being found out.</p>}
+      {changes.length === 0 && earlier === 0 && !unknown && <p class="hint">No cell of this session has changed it.</p>}
       <ul class="plain">
         {changes.map((each) => (
           <li key={each.execution.id}>

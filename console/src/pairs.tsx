@@ -14,10 +14,13 @@ export function outputsOf(execution: Execution): Output[] {
   return [...execution.outputs, ...execution.late];
 }
 
+/** Their ids are others in each run; what they show is in their text, too. */
+const WIDGETS = /^application\/vnd\.jupyter\.widget-/;
+
 /** What of an output counts: not when it came, nor how a stream was cut into pieces. */
 function essence(outputs: Output[]): string {
   return JSON.stringify(merge(outputs).map(({ output_type: type, name, text, data, ename, evalue }) =>
-    [type, name, text === undefined ? null : join(text), data && Object.entries(data).sort(), ename, evalue]));
+    [type, name, text === undefined ? null : join(text), data && Object.entries(data).filter(([kind]) => !WIDGETS.test(kind)).sort(), ename, evalue]));
 }
 
 export function showTheSame(one: Execution, other: Execution): boolean {

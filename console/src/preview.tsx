@@ -37,10 +37,10 @@ const History = later<HistoryProps>(async () => (await import("./history")).Hist
 const Parquet = later<{ address: string; change: string }>(async () => (await import("./parquet")).Parquet);
 
 export interface PreviewProps {
-  entry: Entry; address: string; session: Session; executions: Execution[]; may: boolean; onSave: () => void; onClose: () => void;
+  entry: Entry; address: string; session: Session; executions: Execution[]; earlier: number; onEarlier: () => void; may: boolean; onSave: () => void; onClose: () => void;
 }
 
-export function Preview({ entry, address, session, executions, may, onSave, onClose }: PreviewProps) {
+export function Preview({ entry, address, session, executions, earlier, onEarlier, may, onSave, onClose }: PreviewProps) {
   const name = nameOf(entry.path);
   const kind = kindOf(name);
   const most = kind === "text" ? TEXT_BYTES : kind === "table" ? TABLE_BYTES : WHOLE_BYTES;
@@ -65,7 +65,7 @@ export function Preview({ entry, address, session, executions, may, onSave, onCl
       <Problem text={failed} />
       {link && <Copied label="Whoever has it can read the file for an hour" text={link} />}
       <div class="preview-body" tabIndex={0} role="group" aria-label={`${past ? "History" : "Preview"} of ${name}`}>
-        {past ? <History path={entry.path} address={address} session={session.id} executions={executions} /> : kind === "parquet" && entry.size > 0 ? <Parquet address={address} change={entry.modified_at} /> : found && <Body kind={kind} name={name} content={found.content} whole={found.whole} />}
+        {past ? <History path={entry.path} address={address} session={session.id} executions={executions} earlier={earlier} onEarlier={onEarlier} /> : kind === "parquet" && entry.size > 0 ? <Parquet address={address} change={entry.modified_at} /> : found && <Body kind={kind} name={name} content={found.content} whole={found.whole} />}
       </div>
     </>
   );

@@ -121,7 +121,7 @@ export function SessionPage({ id, who }: { id: string; who: Who }) {
       <div class="halves">
         <Cells executions={executions} earlier={earlier} want={want} target={target} onFile={showFile} />
         {live && panel === "variables" && <Variables id={id} ended={ended} busy={busy} may={may} />}
-        {session && panel === "files" && <Files session={session} executions={executions} ended={ended} may={may && live} opened={opened} />}
+        {session && panel === "files" && <Files session={session} executions={executions} earlier={earlier} onEarlier={wantAll} ended={ended} may={may && live} opened={opened} />}
       </div>
       {timeline && session && <Timeline session={session} executions={executions} used={used} onChoose={(chosen) => setTarget({ id: chosen })} />}
       <p class="hidden" role="status">{busy ? "Code is running" : "Idle"}</p>

@@ -155,9 +155,9 @@ class Page:
                 **({"text": "\r"} if key == "Enter" and kind == "keyDown" else {}),
             )
 
-    async def screenshot(self, path: Path) -> None:
-        """The whole page as a picture."""
-        shot = await self.ask("Page.captureScreenshot", captureBeyondViewport=True, format="png")
+    async def screenshot(self, path: Path, *, whole: bool = False) -> None:
+        """What shows as a picture, or all of a document that scrolls, for which it is laid out anew."""
+        shot = await self.ask("Page.captureScreenshot", captureBeyondViewport=whole, format="png")
         path.write_bytes(base64.b64decode(shot["data"]))
 
     async def aclose(self) -> None:

@@ -14,6 +14,7 @@ from sandcell import Session
 from scripts import console
 from tests.browser.chromium import Page, chromium
 from tests.browser.test_console import DRAWN, FIGURES, PANEL, PARQUET, PLOT, SHOWN, TABLE, sign_in
+from tests.browser.test_widgets import CONTROLS
 from tests.running_service import RunningService
 
 pytestmark = pytest.mark.long
@@ -61,6 +62,7 @@ async def faults(axe: str, service: RunningService, directory: Path) -> dict[str
             await page.ask(
                 "Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=False
             )
+            await settle(page)
             await page.screenshot(directory / f"{name}-{way}.png")
             await page.evaluate(axe)
             answer = await page.ask("Runtime.evaluate", expression=AXE, awaitPromise=True, returnByValue=True)
@@ -94,6 +96,17 @@ async def faults(axe: str, service: RunningService, directory: Path) -> dict[str
     return found
 
 
+async def settle(page: Page) -> None:
+    """Until all frames have loaded and said how high they are at this width: for a picture, or nothing is lost."""
+    before = None
+    for _ in range(40):
+        now = await page.evaluate(DRAWN)
+        if now == before and not [height for _, height in now if height == 60]:
+            return
+        before = now
+        await asyncio.sleep(0.25)
+
+
 async def show_values(page: Page, session: Session, look: Callable[[Page, str], Awaitable[None]]) -> None:
     """A table with histograms, a picture and a text, of variables."""
     session.run(VALUES)
@@ -124,6 +137,7 @@ async def show_other_pages(page: Page, session: Session, look: Callable[[Page, s
     session.run("print('Voss,7', file=open('rain.csv', 'a'))")
     await page.wait_for(f"{PANEL}('History')")
     await page.wait_for("document.querySelector('.history')?.innerText.includes('0 lines went, 1 came.')")
+    await page.wait_for("!!document.querySelector('.history li')")
     await look(page, "history")
     session.upload("rain.parquet", PARQUET.read_bytes())
     await page.wait_for(f"{PANEL}('←')")
@@ -145,6 +159,10 @@ async def show_other_pages(page: Page, session: Session, look: Callable[[Page, s
     session.run(FIGURES)
     await page.wait_for(f"{DRAWN}.filter(([, height]) => height > 20 && height !== 60).length >= 5")
     await look(page, "figures")
+    session.run(CONTROLS)
+    session.run("from tqdm.notebook import tqdm\nfor month in tqdm(range(12), desc='months'):\n    pass")
+    await page.in_frame("widgets", "document.body.innerText.includes('100%')")
+    await look(page, "widgets")
 
     other = client.start_session("python", name="the other")
     replay = client.start_replay(session_id=session.id)

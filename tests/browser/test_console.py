@@ -304,7 +304,7 @@ def test_of_a_thousand_cells_a_few_are_in_the_page(service: RunningService, tmp_
 async def looks_at_many(service: RunningService, directory: Path) -> None:
     with service.client() as client, client.session("python") as session:
         for number in range(1, 1001):
-            session.run(f"print('row\\n' * {number % 40})")
+            session.run(f"open('early.txt', 'a' if {number} == 1 else 'r').close()\nprint('row\\n' * {number % 40})")
         async with chromium(directory) as page:
             await sign_in(page, service)
             await page.evaluate(f"location.hash = '#/sessions/{session.id}'")
@@ -318,3 +318,7 @@ async def looks_at_many(service: RunningService, directory: Path) -> None:
                     asked = [url for url in page.requests() if "/executions?" in url]
                     assert len(asked) <= 3
                     assert not [url for url in asked if "outcomes=false" in url]
+            await page.wait_for(f"{PANEL}('Files')")
+            await page.wait_for(f"{PANEL}('early.txt')")
+            await page.wait_for(f"{PANEL}('History')")  # of a cell that nobody has scrolled to
+            await page.wait_for("document.querySelector('.history li')?.innerText.startsWith('Cell [1] added it')")

@@ -68,7 +68,7 @@ async def looked(url: str, token: str, directory: Path) -> dict[str, Any]:
                 "Emulation.setDeviceMetricsOverride", width=width, height=1000, deviceScaleFactor=1, mobile=False
             )
             found[way] = await page.evaluate(WHOLE)
-            await page.screenshot(directory / f"{way}.png")
+            await page.screenshot(directory / f"{way}.png", whole=True)
         found["cells"] = list((await page.evaluate(LOOK)).values())
         return found
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.browser.canary import listening
 from tests.browser.chromium import chromium
+from tests.browser.hostile_parquet import write_all
 from tests.browser.test_console import PANEL, sign_in
 from tests.browser.test_hostile_pages import PAYLOADS, WATCHED_SECONDS, options
 from tests.running_service import RunningService
@@ -201,3 +202,36 @@ async def no_file_acts(service: RunningService, directory: Path) -> None:
             assert page.of("Page.javascriptDialogOpening") == page.of("Page.windowOpen") == []
             assert page.of("Runtime.exceptionThrown") == []
             assert await page.evaluate("document.scripts.length") == 1
+
+
+@pytest.mark.sample("pages")
+def test_parquet_that_lies_is_refused_and_the_page_lives(service: RunningService, tmp_path: Path) -> None:
+    asyncio.run(is_refused(service, tmp_path))
+
+
+async def is_refused(service: RunningService, directory: Path) -> None:
+    with listening() as canary, service.client() as client, client.session("python") as session:
+        files = write_all(PAYLOADS)
+        for name, content in files.items():
+            session.upload(name, content)
+        async with chromium(directory, options(canary)) as page:
+            await sign_in(page, service)
+            await page.evaluate(f"location.hash = '#/sessions/{session.id}'")
+            await page.wait_for(f"{PANEL}('Files')")
+            said = {}
+            for name in files:
+                await page.wait_for(f"{PANEL}('{name}')")
+                said[name] = await page.wait_for(
+                    "[...document.querySelectorAll('.preview-body table, .preview-body [role=alert]')][0]?.innerText"
+                )
+                await page.evaluate("document.querySelector('[aria-label=\"All files\"]').click()")
+            assert canary.heard == []
+            assert [each for each in page.requests() if not each.startswith((service.url, "data:"))] == []
+            assert page.of("Runtime.exceptionThrown") == []
+    assert all(each.split("\n")[0][:40].strip() in said["shown.parquet"] for each in PAYLOADS)
+    assert said["rows.parquet"].splitlines()[2].split() == ["1", "7"]
+    assert said["liar.parquet"].splitlines()[2].split() == ["1", "0"]
+    assert "more values than are read here" in said["values.parquet"]
+    assert all("unpacks to more than is read here" in said[name] for name in ("length.parquet", "bomb.parquet"))
+    refused = [name for name, text in said.items() if "It could not be read as Parquet: " in text]
+    assert set(files) - set(refused) == {"shown.parquet", "rows.parquet", "liar.parquet"}
