@@ -30,7 +30,10 @@ COVERED = (
     "kernel_gateway/services/sessions/session_sandbox.py",
     "kernel_gateway/storage/engines/lease.py",
     "kernel_gateway/storage/states/gateways.py",
+    "deploy/helm/sandcell/templates/*",
+    "deploy/helm/sandcell/values.yaml",
     "tests/kubernetes_trial/*.py",
+    "tests/kubernetes_chart.py",
     "tests/kubernetes_cluster.py",
 )
 

@@ -27,7 +27,7 @@ from tests.escape.bucket import Bucket, bucket
 from tests.escape.families import NAMES
 from tests.escape.indexes import Indexes, indexes
 from tests.escape.position import Position
-from tests.escape.unharmed import Host, Limits, Neighbour
+from tests.escape.unharmed import Host, Limits, Neighbour, groups_of
 from tests.running_service import RunningService
 
 
@@ -162,7 +162,7 @@ def stand(request: pytest.FixtureRequest, yards: Callable[[str, bool], Yard]) ->
     try:
         found = position.traces_of(mark) if mark else []
         assert not mark or begun in places, "the second session took the place of the first"
-        yield Stand(position, yard, Limits(position.session.id), found)
+        yield Stand(position, yard, Limits(groups_of(position.session.id)), found)
         if place.turn == "first":
             _leave(yard, place.family, position, begun)
     finally:

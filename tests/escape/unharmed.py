@@ -11,6 +11,7 @@ import socket
 import subprocess
 import time
 import uuid
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -161,7 +162,8 @@ print(os.getpid(), child.pid)
 class Neighbour:
     """Another principal's session, with a secret wherever one can be."""
 
-    def __init__(self, service: RunningService) -> None:
+    def __init__(self, service: RunningService, find_groups: Callable[[str], list[Path]] | None = None) -> None:
+        self._find_groups = find_groups or groups_of
         self.secret = f"neighbour{uuid.uuid4().hex}"
         self._service = service
         with service.client() as administrator:
@@ -189,7 +191,7 @@ class Neighbour:
             "path": "/tmp/neighbour.sock",
             "port": 5555,
             "key": 0xBEEF,
-            "host_pids": sorted(_processes_of(self.session.id)),
+            "host_pids": sorted(_processes_in(self._find_groups(self.session.id))),
             "uid": self._uid(),
             "opens": OPENED,
             "locks": LOCKED,
@@ -198,7 +200,8 @@ class Neighbour:
 
     def _uid(self) -> int:
         journal = self._service.data_dir / "sandboxes" / self.session.id / "sandbox.json"
-        return int(json.loads(journal.read_text())["uid_base"]) + 1000
+        base = json.loads(journal.read_text())["uid_base"] if journal.exists() else 0  # in a pod users are the node's
+        return int(base) + 1000
 
     def state(self) -> str:
         result = self.session.run("print(state())", timeout_seconds=30)
@@ -220,14 +223,18 @@ class Limits:
     NAMES = ("memory.limit_in_bytes", "memory.max", "memory.swap.max", "pids.max", "cpu.cfs_quota_us", "cpu.max",
              "cpu.shares", "cpu.weight", "devices.list", "notify_on_release")  # fmt: skip
 
-    def __init__(self, sandbox_id: str) -> None:
-        groups = [Path(top) for top, _, _ in os.walk("/sys/fs/cgroup") if Path(top).name == sandbox_id]
+    def __init__(self, groups: Iterable[Path]) -> None:
         self._files = [group / name for group in groups for name in self.NAMES if (group / name).exists()]
         self._before = self.state()
         assert any("memory" in name for name in self._before), "the sandbox has a control group that limits memory"
 
     def state(self) -> dict[str, str]:
         return {str(file): _text(file) for file in self._files}
+
+    @property
+    def gone(self) -> bool:
+        """Whether the sandbox is not there any more, and its groups with it."""
+        return not any(file.exists() for file in self._files)
 
     def unharmed(self) -> None:
         """Assert that the limits are those that the sandbox began with."""
@@ -243,10 +250,15 @@ def _connections(listener: socket.socket) -> str | None:
     return str(address or "somebody")
 
 
-def _processes_of(sandbox_id: str) -> set[int]:
-    """Ids on the host of a sandbox's processes."""
-    groups = (Path(top) / "cgroup.procs" for top, _, _ in os.walk("/sys/fs/cgroup") if Path(top).name == sandbox_id)
-    found = {int(pid) for group in groups if group.exists() for pid in group.read_text().split()}
+def groups_of(sandbox_id: str) -> list[Path]:
+    """The control groups of a sandbox on this host."""
+    return [Path(top) for top, _, _ in os.walk("/sys/fs/cgroup") if Path(top).name == sandbox_id]
+
+
+def _processes_in(groups: Iterable[Path]) -> set[int]:
+    """Ids on the host of the processes there."""
+    files = [group / "cgroup.procs" for group in groups]
+    found = {int(pid) for file in files if file.exists() for pid in file.read_text().split()}
     assert found, "the neighbour has processes"
     return found
 

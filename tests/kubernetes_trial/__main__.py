@@ -132,6 +132,7 @@ def run(place: Place, trial: Trial, size: Size) -> str:
     trial.require_nothing_left()
     say("nothing is left of them")
     churned = _churn(place, trial, size)
+    trial.findings += place.gateways.crashes()
     return (
         f"{size.live} sessions on {NODES} nodes: create to first result {alone:.2f} s alone, {at_once:.2f} s (median)"
         f" at once; {trial.cells} cells; {'; '.join(happened)}; {trial.told} executions told of it; {churned};"

@@ -25,6 +25,7 @@ from tests.kubernetes_chart import (
 from tests.kubernetes_cluster import NAMESPACE, Cluster, find_groups
 
 NODE = "n1"
+CRASH = "Fatal Python error"
 SETTINGS: dict[str, object] = {
     "invocations_per_second": 1_000,
     "keep_variables": "off",  # what is restored comes from the store
@@ -77,6 +78,14 @@ class Gateways:
             with contextlib.suppress(OSError):  # one ends with another
                 if b"python" in Path(f"/proc/{pid}/cmdline").read_bytes():  # not what holds the pod
                     os.kill(int(pid), signal.SIGKILL)
+
+    def crashes(self) -> list[str]:
+        """What those that run have logged of a crash of their process, with its stacks."""
+        found = []
+        for pod in find_pods(self._cluster):
+            said = self._cluster.kubectl("-n", NAMESPACE, "logs", pod["metadata"]["name"])
+            found += [f"{CRASH}{after[:1500]}" for after in said.split(CRASH)[1:]]
+        return found
 
     def restarts(self) -> int:
         """How often their nodes have started one again."""
