@@ -242,7 +242,7 @@ ENGINE: Final[Outcomes] = {
         "have-one-s-audit-id-another-s": "done",
         "see-more-of-the-pages-than-allowed": "done",
         "see-interfaces-of-the-host": "said: ['lo', 'eth0']",
-        "see-routes-of-the-host": "said: eth0*",
+        "see-routes-of-the-host": "said: *",
     },
     "devices": {
         "touch-the-host-s-null-device": "said: touched",
@@ -250,7 +250,6 @@ ENGINE: Final[Outcomes] = {
         "list-keys": "said: *",
     },
     "resources": {
-        "memory-in-shared-memory": "died: oom SIGKILL",
         "a-full-directory-of-sockets": "done",
     },
     "shared_kernel": {
@@ -292,6 +291,7 @@ NOT_MADE: Final[Outcomes] = {
     },
     "workspace": {
         "close-files-to-their-reader": _CLOSED,
+        "fill-the-store-with-holes": "holes come from a pod as the zeros that they read as: gigabytes, for minutes",
         "have-the-next-session-restore-what-is-hostile": _CLOSED,
     },
     "resources": {
@@ -301,6 +301,7 @@ NOT_MADE: Final[Outcomes] = {
         "thread-bomb": _PIDS,
         "zombies": _PIDS,
         "a-full-disk": _DISK,
+        "memory-in-shared-memory": "it ends by the pod's memory or the node's bound for such places: which is chance",
         "a-full-tmp": _DISK,
     },
 }
