@@ -165,6 +165,9 @@ SAME_USER: Final[Outcomes] = {
     "role": {
         "call-the-signing-proxy-past-the-guest": "done",
     },
+    "packages": {
+        "call-the-package-proxy-past-the-guest": "done",
+    },
 }
 """The guest is the same user: what it has can be looked at and changed, in one's own pod."""
 
