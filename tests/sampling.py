@@ -30,6 +30,7 @@ GROUPS = {
     "packages": 2,  # pip, uv or apt install into sandboxes and images
     "again under gVisor": 270,  # of `make escape`: attempts in a place where they were just made in another session
     "sandboxed": 4,  # the life of one sandbox and its kernel, below the service
+    "images": 1,  # a session under gVisor that hibernates with its processes
     "pages": 5,  # the console and shown files in Chromium
     "properties": 10_000,  # all of them: `make test` draws 30 examples for each that does not say how many it needs
 }

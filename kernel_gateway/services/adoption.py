@@ -211,6 +211,8 @@ class Adoption:
                     return VANISHED
                 heard = await self._database.run(lambda c: executions.list_heard(c, live.id))
                 await live.sandbox.adopt(info, heard)
+                if live.snapshot is not None and live.snapshot.state == "saving":
+                    live.variables.forget()  # its kernel has its own, which may be newer
                 if live.sandbox.kernel is not None:
                     live.variables.take_up(live.sandbox.kernel)
                 return None

@@ -18,7 +18,8 @@ from kernel_gateway.storage.states import gateways
 from kernel_gateway.storage.tables import hibernations, sessions
 from sandcell.models.sessions import HibernationReport
 
-State = Literal["begun", "kept", "spent"]
+State = Literal["begun", "saving", "kept", "spent"]
+"""`saving`: it is whole, and the processes of its session are being saved; of use if its sandbox is lost by that."""
 MOST_SPENT: Final = 1_000
 """That one round of removals takes; the next takes more."""
 
@@ -85,8 +86,8 @@ def spend(connection: Connection, snapshot_id: str) -> None:
 
 
 def spend_if_begun(connection: Connection, snapshot_id: str) -> None:
-    """The same for one that may have become whole all the same: then it stays."""
-    which = (hibernations.c.id == snapshot_id) & (hibernations.c.state == "begun")
+    """The same for one that may be kept all the same: then it stays."""
+    which = (hibernations.c.id == snapshot_id) & hibernations.c.state.in_(("begun", "saving"))
     connection.execute(update(hibernations).where(which).values(state="spent"))
 
 
@@ -105,8 +106,8 @@ def forget(connection: Connection, snapshot_id: str) -> None:
 
 
 def list_kept(connection: Connection) -> dict[str, HibernationRow]:
-    """Those that a kernel is still to have, by session."""
-    query = select(hibernations).where(hibernations.c.state == "kept")
+    """Those that a kernel is still to have, or may be, by session."""
+    query = select(hibernations).where(hibernations.c.state.in_(("kept", "saving")))
     return {
         row.session_id: HibernationRow(
             id=row.id,

@@ -33,6 +33,9 @@ CLOSE_SECONDS: Final = 5.0
 """For the guest to close its sockets once it has said that it will."""
 POLL_SECONDS: Final = 0.01
 SOCKETS: Final = ("http.sock", "relay.sock")
+SAFE: Final = "safe"
+"""Beside an image, once it and the sandbox's disk would outlive a loss of power."""
+_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 AWAKE: Final = "awake"
 """What the guest waits for before it listens again, as `Options.awake_mark` in it."""
 
@@ -41,12 +44,14 @@ class _Before(msgspec.Struct, frozen=True):
     """What a sandbox had counted when it was saved: its next control group begins at nothing.
 
     And by which build of the runtime it was saved, with the digest of its image: runsc restores a damaged one unseen.
+    `boot` is when the host was started last before that, as it says.
     """
 
     counters: Counters
     memory_limit_bytes: int
     build: str = ""
     digest: str = ""
+    boot: str = ""
 
 
 class Checkpoints:
@@ -69,7 +74,8 @@ class Checkpoints:
             shutil.rmtree(places.unsaved, ignore_errors=True)  # of a launcher that was killed
             places.unsaved.mkdir(mode=0o700)
             command.checkpoint(places.sandbox_id, places.unsaved, places.log)
-            before = msgspec.structs.replace(before, build=command.version() or "", digest=_digest(places.unsaved))
+            build, digest = command.version() or "", _digest(places.unsaved)
+            before = msgspec.structs.replace(before, build=build, digest=digest, boot=_BOOT.read_text())
             places.before.write_bytes(msgspec.json.encode(before))
             places.unsaved.rename(places.saved)
         except (OSError, KernelsError) as error:
@@ -83,7 +89,7 @@ class Checkpoints:
         """Have a saved sandbox go on as it was. Raises `SandboxGone` for one that cannot: the log says more."""
         why = "the image of its processes could not be restored"
         try:
-            before = msgspec.json.decode(places.before.read_bytes(), type=_Before)
+            before = _read_before(places)
             if before.build != (command.version() or ""):
                 why = "the image of its processes is of another build of its runtime"
                 raise SandboxFailed(f"it was saved by {before.build}")
@@ -107,6 +113,28 @@ class Checkpoints:
         finally:
             shutil.rmtree(places.saved, ignore_errors=True)
 
+    @staticmethod
+    def make_safe(places: SandboxPlaces) -> bool:
+        """Once its disk is not mounted any more: have it outlive a loss of power, and say whether it does.
+
+        It does not where the host was started again before this was done: what was not written yet is lost, and files
+        of that disk must not pass for those of the session, which the store has.
+        """
+        mark = places.saved / SAFE
+        try:
+            if mark.exists():
+                return True
+            if _read_before(places).boot != _BOOT.read_text():
+                return False
+            for each in (places.image, places.before, *places.saved.iterdir()):
+                with each.open("rb") as file:
+                    os.fsync(file.fileno())
+            mark.touch()
+        except (OSError, msgspec.DecodeError) as error:
+            log.warning("saved_sandbox_not_safe %s: %s", places.sandbox_id, error)
+            return False
+        return True
+
     def counters(self, places: SandboxPlaces) -> tuple[Counters, int]:
         """What it has counted in all its control groups, and the limit of its memory; raises `SandboxGone`."""
         found = self._count(places)
@@ -115,7 +143,7 @@ class Checkpoints:
     def _count(self, places: SandboxPlaces) -> _Before:
         before = None
         with contextlib.suppress(FileNotFoundError):
-            before = msgspec.json.decode(places.before.read_bytes(), type=_Before)
+            before = _read_before(places)
         if before is not None and places.saved.exists():
             none = msgspec.structs.replace(before.counters, memory_bytes=0, memory_held_bytes=0, pids=0)
             return _Before(none, before.memory_limit_bytes)
@@ -124,9 +152,13 @@ class Checkpoints:
         return _Before(now if before is None else _add(before.counters, now), limit)
 
 
+def _read_before(places: SandboxPlaces) -> _Before:
+    return msgspec.json.decode(places.before.read_bytes(), type=_Before)
+
+
 def _digest(directory: Path) -> str:
     digests = []
-    for each in sorted(directory.iterdir()):
+    for each in sorted(each for each in directory.iterdir() if each.name != SAFE):
         with each.open("rb") as file:
             digests.append(f"{each.name} {hashlib.file_digest(file, 'sha256').hexdigest()}")
     return "\n".join(digests)

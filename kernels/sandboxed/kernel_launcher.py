@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 
-from kernels.errors import SandboxFailed
+from kernels.errors import SandboxFailed, SandboxGone
 from kernels.execution.runs import Durable
 from kernels.sandbox import SandboxInfo, SandboxRuntime, SandboxSpec
 from kernels.sandboxed.kernel_events import OnKernelEvent, ignore_events
@@ -69,9 +68,12 @@ class KernelLauncher:
     async def _thaw(self, sandbox_id: str) -> None:
         """Tried again when it fails: with a sandbox that is not taken up all that its kernel holds is lost."""
         for _ in range(THAWS - 1):
-            with contextlib.suppress(SandboxFailed):
+            try:
                 return await self._runtime.thaw(sandbox_id)
-            await asyncio.sleep(THAW_PAUSE_SECONDS)
+            except SandboxGone:
+                raise
+            except SandboxFailed:
+                await asyncio.sleep(THAW_PAUSE_SECONDS)
         return await self._runtime.thaw(sandbox_id)
 
     async def _open(

@@ -245,10 +245,7 @@ class SessionSandbox:
                 self._state.move(State.ABSENT)
 
     async def _go_on(self, saved: SandboxInfo) -> SandboxedKernel | None:
-        """Have a saved sandbox's processes go on; None when they cannot, and another is to be launched.
-
-        Raises our errors of what keeps a session from being woken now: then it stays saved.
-        """
+        """Have a saved sandbox's processes go on; None when they cannot. Raises our errors: then it stays saved."""
         await self._may_launch()
         try:
             async with self._memory_room.start(), self._starting.place(self._owner):
@@ -258,6 +255,7 @@ class SessionSandbox:
             self.forget_saved(str(error))
             return None
         self.saved = None
+        kernel.go_on()  # nothing ran in it
         return kernel
 
     def forget_saved(self, why: str) -> None:
@@ -373,10 +371,8 @@ class SessionSandbox:
         if mirror is not None:
             self.flushes.end(mirror, waits=False)
         await self._let_go(kernel, mirror)
-        try:
+        with contextlib.suppress(KernelsError):  # else it takes mounts until it is woken
             await self._runtime.put_away(self.id)
-        except KernelsError as error:  # it takes mounts until it is woken
-            log.warning("sandbox_not_put_away", session=self._session_id, error=str(error))
 
     def leave_behind(self) -> None:
         """What is left of the last sandbox resists its removal: it is tried again apart, under the id that it has.

@@ -172,6 +172,10 @@ class Hibernation:
             now = self._clock.now()
             until = now + self._settings.state_ttl_seconds
             report = build_report(now, until, put.size, kept, list_lost(live, environment, put))
+            begun = replace(begun, since=now, size_bytes=put.size, report=report)
+            if kernel.info.saved_whole:  # whatever ends this process then, a sandbox that is lost by it costs no more
+                begun = replace(begun, state="saving")
+                await self._database.run(lambda c: hibernations.put(c, begun))
         except BaseException:
             self.give_up(begun)
             raise
@@ -195,8 +199,8 @@ class Hibernation:
         except BaseException:
             if await _runs_on(live, kernel):
                 self.give_up(begun)
-            else:  # lost as it was to go on: its successor gets what the store has, the row of which goes with that
-                live.snapshot = replace(begun, size_bytes=report.size_bytes, report=report)
+            else:  # lost as it was to go on: its successor gets what the store has
+                live.snapshot = begun
             raise
 
     async def _store(self, live: LiveSession, begun: HibernationRow, report: HibernationReport) -> None:

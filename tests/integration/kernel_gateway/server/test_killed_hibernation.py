@@ -15,7 +15,7 @@ from tests.integration.kernel_gateway.server.test_faults import Callers
 from tests.running_service import RunningService
 
 MakeService = Callable[..., RunningService]
-FRACTIONS = (0.3, 0.7)
+FRACTIONS = (0.3, 0.5, 0.7)
 """Of the time that it takes undisturbed, when the service is killed."""
 FILL = "value, data = 41, bytes(3_000_000); open('f', 'w').write('file')"
 CHECK = "(value, len(data), open('f').read())"
@@ -36,10 +36,11 @@ def stored(service: RunningService) -> list[Path]:
 @pytest.mark.long
 @pytest.mark.parametrize("fraction", FRACTIONS)
 @pytest.mark.parametrize("verb", ["hibernate", "resume"])
+@pytest.mark.parametrize("runtime", ["runc", "runsc"])
 def test_a_kill_at_any_moment_loses_nothing(
-    callers: Callers, make_service: MakeService, verb: str, fraction: float
+    callers: Callers, make_service: MakeService, runtime: str, verb: str, fraction: float
 ) -> None:
-    service = make_service()
+    service = make_service(runtime=runtime)
     session = callers.of(service).session()
     session.run(FILL)
     took = {}

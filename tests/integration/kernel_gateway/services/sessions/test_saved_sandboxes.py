@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 import subprocess
 from collections.abc import Awaitable, Callable
@@ -87,7 +88,7 @@ async def as_processes(gateway: Gateway, session: Session, places: HostPlaces) -
     assert [each.outcome for each in report.variables if each.name == "opened"] == ["lost"], "if it cannot be restored"
 
 
-@pytest.mark.long
+@pytest.mark.sample("images")
 def test_threads_open_files_and_processes_go_on_after_restarts_of_service_and_host(on_house: OnHouse) -> None:
     async def test(house: House, places: HostPlaces) -> None:
         async with house.gateway() as gateway:
@@ -99,6 +100,8 @@ def test_threads_open_files_and_processes_go_on_after_restarts_of_service_and_ho
             assert not places.of(session.id).saved.exists(), "the image goes once it is used"
             await gateway.until(nothing_in(house))
             spent = shown.usage.cpu_seconds
+            await as_processes(gateway, session, places)
+            await gateway.services.hibernation.resume(gateway.me, session.id)
             assert await say(gateway, session, "cat lines") == "one two three"
             await as_processes(gateway, session, places)
         async with house.gateway() as gateway:
@@ -150,17 +153,34 @@ def flip(image: Path) -> None:
     image.write_bytes(content)
 
 
+def lose_power(saved: Path) -> None:
+    """As if the host had started again before the disk had all of it."""
+    (saved / "safe").unlink()
+    before = saved.parent / "before.json"
+    content = json.loads(before.read_text())
+    before.write_text(json.dumps({**content, "boot": "another"}))
+
+
+def install_another_build(saved: Path) -> None:
+    before = saved.parent / "before.json"
+    content = json.loads(before.read_text())
+    assert content["build"].startswith("runsc version"), content
+    before.write_text(json.dumps({**content, "build": "runsc version release-20990101.0"}))
+
+
 DAMAGES: dict[str, Callable[[Path], object]] = {
     "a bit": flip,
     "cut off": lambda image: image.write_bytes(image.read_bytes()[: image.stat().st_size // 2]),
     "empty": lambda image: image.write_bytes(b""),
+    "another build": lambda image: install_another_build(image.parent),
     "no image": lambda image: image.unlink(),
     "no disk": lambda image: (image.parent.parent / "storage.img").unlink(),
+    "not written before the power was lost": lambda image: lose_power(image.parent),
     "nothing": lambda image: shutil.rmtree(image.parent.parent),
 }
 
 
-@pytest.mark.long
+@pytest.mark.sample("images")
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_an_image_that_cannot_be_restored_costs_no_variables(on_house: OnHouse, damage: str) -> None:
     async def test(house: House, places: HostPlaces) -> None:
@@ -168,16 +188,16 @@ def test_an_image_that_cannot_be_restored_costs_no_variables(on_house: OnHouse, 
             session = await hold(gateway)
             await as_processes(gateway, session, places)
             if damage == "a bit":
-                await damaged(gateway, session)
+                DAMAGES[damage](places.of(session.id).saved / "checkpoint.img")
+                await wake(gateway, session)
+        if damage != "a bit":
+            DAMAGES[damage](places.of(session.id).saved / "checkpoint.img")
         async with house.gateway() as gateway:
             if damage != "a bit":
-                await damaged(gateway, session)
+                await wake(gateway, session)
             await gateway.services.sessions.stop(gateway.me, session.id)
 
-    async def damaged(gateway: Gateway, session: Session) -> None:
-        DAMAGES[damage](
-            Path(gateway.services.settings.data_dir) / "sandboxes" / session.id / "saved" / "checkpoint.img"
-        )
+    async def wake(gateway: Gateway, session: Session) -> None:
         ran = await gateway.run(session, AFTER)
         assert (ran.status, ran.outputs[-1]["data"]["text/plain"]) == ("ok", LOST), ran
         shown = await gateway.show(session)
@@ -190,7 +210,7 @@ def test_an_image_that_cannot_be_restored_costs_no_variables(on_house: OnHouse, 
     on_house(test)
 
 
-@pytest.mark.long
+@pytest.mark.sample("images")
 def test_what_cannot_be_kept_as_processes_is_kept_as_variables_or_goes_on(on_house: OnHouse) -> None:
     async def test(house: House, places: HostPlaces) -> None:
         async with house.gateway(hibernated_mb=2) as gateway:
