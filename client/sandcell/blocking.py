@@ -36,7 +36,7 @@ from sandcell.operations import tenants as te
 from sandcell.operations import usage as u
 from sandcell.operations import workspaces as w
 from sandcell.saved import find_address
-from sandcell.steps import ATTEMPTS, Answer, Ask, Operation, Pause, Progress, Step, pause_seconds, quote
+from sandcell.steps import ATTEMPTS, Answer, Ask, Operation, Pause, Progress, Step, may_repeat, pause_seconds, quote
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -162,11 +162,11 @@ class Client:
                     if event.event == "ended":
                         return
                 raise ConnectionFailed("the events stopped before the end", code="connection_failed", retryable=True)
-            except ConnectionFailed:
+            except SandcellError as error:  # also of what stands before the service, while nothing is behind it
                 failures += 1
-                if failures == ATTEMPTS:
+                if failures == ATTEMPTS or not may_repeat(error, repeatable=True):
                     raise
-                time.sleep(pause_seconds(failures))
+                time.sleep(pause_seconds(failures, error))
 
     def _events_once(self, ask: Ask, after: int | None) -> Generator[Event, None, None]:
         parser = EventParser()

@@ -37,10 +37,11 @@ def nginx(ports: Sequence[int], directory: Path) -> Iterator[str]:
     if program is None:
         pytest.skip("nginx is not installed: `make test` installs Debian's package nginx-light")
     port = free_port()
-    servers = "".join(f"server 127.0.0.1:{each};\n" for each in ports)
-    text = re.sub(r"server 127[^}]*", servers, _find_block(), count=1).replace(
-        "listen 8899;", f"listen 127.0.0.1:{port};"
-    )
+    block = _find_block()
+    found = re.search(r"server 127[^ ;]*([^;]*);", block)
+    assert found is not None
+    servers = "".join(f"server 127.0.0.1:{each}{found[1]};\n" for each in ports)
+    text = re.sub(r"server 127[^}]*", servers, block, count=1).replace("listen 8899;", f"listen 127.0.0.1:{port};")
     (directory / "nginx.conf").write_text(AROUND + text + "}\n")
     command = [program, "-p", str(directory), "-c", str(directory / "nginx.conf"), "-e", "stderr"]
     with server_process(command, directory, "log") as process:

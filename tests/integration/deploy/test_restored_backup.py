@@ -100,6 +100,37 @@ def test_what_was_backed_up_is_there_again_after_all_was_lost(place: Path, envir
             service.stop()
 
 
+def test_with_the_defaults_too(place: Path, environments_dir: Path) -> None:
+    backup, first, second = place / "backup", place / "first", place / "second"
+    backup.mkdir()
+    service = RunningService(first, {"environments_dir": environments_dir})
+    service.start()
+    try:
+        with service.client() as client:
+            live, ended = client.start_session(), client.start_session()
+            client.run(ended.id, "print('before')\nopen('old', 'w').write('of before')")
+            client.stop_session(ended.id)
+            client.run(live.id, "x = 1\nopen('kept', 'w').write('kept')\nprint('said')", sync="before_return")
+            run("sqlite3", first / "state/sandcell.db", f'.backup "{backup}/sandcell.db"')
+            run("rsync", "-a", "--delete", "--exclude", "/in-use-by.json*", f"{first}/store/", f"{backup}/store/")
+            shutil.copy(first / "state/secrets.key", backup / "secrets.key")
+            client.run(live.id, "open('late', 'w').write('late')", sync="before_return")  # in no backup
+    finally:
+        service.stop()
+    shutil.rmtree(first)
+    (second / "state").mkdir(parents=True, mode=0o700)
+    shutil.copy(backup / "secrets.key", second / "state")
+    shutil.copy(backup / "sandcell.db", second / "state")
+    run("rsync", "-a", f"{backup}/store/", f"{second}/store/")
+    service = RunningService(second, {"environments_dir": environments_dir})
+    service.start()
+    try:
+        with service.client() as client:
+            require_all(client, live.id, live.workspace_id, ended.id, ended.workspace_id)
+    finally:
+        service.stop()
+
+
 def require_all(client: Client, live: str, live_workspace: str, ended: str, ended_workspace: str) -> None:
     """What a client sees: same token, ids, files, records; variables of what was live are gone, and it hears so."""
     assert client.get_session(ended).status == "TERMINATED"
