@@ -95,7 +95,10 @@ def error_of(status: int, content: bytes) -> SandcellError:
         error = msgspec.json.decode(content, type=dict[str, dict[str, Any]])["error"]
         message, code = str(error.pop("message")), str(error.pop("code"))
     except (msgspec.DecodeError, UnicodeDecodeError, KeyError):
-        return kind(f"the server answered with status {status} and no error of Sandcell's", status=status)
+        # A proxy's, which has lost the service, or has none: as good as a lost connection.
+        retryable = status in (502, 503)
+        message = f"the server answered with status {status} and no error of Sandcell's"
+        return kind(message, status=status, retryable=retryable)
     retryable = bool(error.pop("retryable", False))
     taken = {"message", "code", "status", "self"}
     details = {name: value for name, value in error.items() if name not in taken}

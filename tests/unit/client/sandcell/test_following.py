@@ -1,4 +1,4 @@
-"""Who follows events goes on after answers that are none of the service's, as a proxy gives while nothing is behind it."""
+"""Who follows events goes on after answers that are a proxy's own, which it gives while nothing is behind it."""
 
 from __future__ import annotations
 
