@@ -175,8 +175,8 @@ export async function* pages<T>(path: string, signal?: AbortSignal, from: string
 }
 
 /** Server-sent events until their end. EventSource cannot send the header that says who asks. */
-export async function* follow(path: string, signal: AbortSignal, opened?: () => void): AsyncGenerator<ServerEvent> {
-  const answer = await send("GET", path, undefined, { signal });
+export async function* follow(path: string, signal: AbortSignal, opened?: () => void, headers?: Record<string, string>): AsyncGenerator<ServerEvent> {
+  const answer = await send("GET", path, undefined, { signal, headers });
   opened?.();
   const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";

@@ -50,6 +50,7 @@ function Lines({ id, made }: { id: string; made: Token }) {
       <Copied label="JupyterLab: in a terminal of the machine that has it" text={`${line} --open`} />
       <Copied label={"VS Code: \u201cSelect Kernel\u201d, \u201cExisting Jupyter Server\u2026\u201d, and this address"} text={`${location.origin}/?token=${made.token}`} />
       <Copied label="A terminal, with jupyter console" text={`${line} --console`} />
+      <Copied label="A shell of the sandbox, in a terminal; it asks with your own token" text={`sandcell shell ${id} --url ${location.origin}`} />
       <p class="hint">They carry a token that reaches this session alone, runs out <When time={made.expires_at} now={now} />{made.can.length > 0 && ", may restart the kernel"}, and is shown this once. The command is in <code>pip install &apos;sandcell[console]&apos;</code>.</p>
     </>
   );

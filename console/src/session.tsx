@@ -14,6 +14,7 @@ import { Timeline, type Used } from "./timeline";
 const Variables = later(async () => (await import("./variables")).Variables);
 const Files = later(async () => (await import("./files")).Files);
 const Attach = later(async () => (await import("./attach")).Attach);
+const Shells = later(async () => (await import("./shell")).Shells);
 const Choose = later(async () => (await import("./choose")).Choose);
 
 const USAGE_SECONDS = 20;
@@ -31,6 +32,7 @@ export function SessionPage({ id, who }: { id: string; who: Who }) {
   const [panel, setPanel] = useState<Panel>("");
   const [shown, setShown] = useState<"" | "attach" | "compare">("");
   const [timeline, setTimeline] = useState(false);
+  const [shell, setShell] = useState(false);
   const [used, setUsed] = useState<Used[]>([]);
   const [opened, setOpened] = useState<ChangedFile | null>(null);
   const [target, setTarget] = useState<{ id: string } | null>(null);
@@ -104,6 +106,7 @@ export function SessionPage({ id, who }: { id: string; who: Who }) {
             <button type="button" disabled={!busy} onClick={() => act("POST", "/interrupt")}>Interrupt</button>
             <button type="button" onClick={() => act("POST", "/restart", "Restart the kernel? Its variables are lost; files stay.")}>Restart</button>
             <TakeOver session={session} who={who} onChange={setLease} />
+            <button type="button" aria-pressed={shell} onClick={() => setShell(!shell)}>Shell</button>
             <button type="button" onClick={() => setShown("attach")}>Attach</button>
           </>
         )}
@@ -124,6 +127,7 @@ export function SessionPage({ id, who }: { id: string; who: Who }) {
         {session && panel === "files" && <Files session={session} executions={executions} earlier={earlier} onEarlier={wantAll} ended={ended} may={may && live} opened={opened} />}
       </div>
       {timeline && session && <Timeline session={session} executions={executions} used={used} onChoose={(chosen) => setTarget({ id: chosen })} />}
+      {shell && live && may && <Shells id={id} headers={() => headersOf(id)} onClose={() => setShell(false)} />}
       <p class="hidden" role="status">{busy ? "Code is running" : "Idle"}</p>
       {session?.ended && <p class="note">This session ended <When time={session.ended.at} now={now} />: {session.ended.detail || session.ended.reason}.</p>}
       {usable && may && <Prompt id={id} waiting={waiting} />}

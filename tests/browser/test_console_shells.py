@@ -1,0 +1,128 @@
+"""Shells in the console: typed into, as wide as the page, there again after a break; nothing they show acts."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from sandcell import Client
+from tests.browser.canary import listening
+from tests.browser.chromium import DEADLINE_SECONDS, Page, chromium
+from tests.browser.test_console import PANEL, sign_in
+from tests.browser.test_hostile_pages import PAYLOADS, WATCHED_SECONDS, options
+from tests.running_service import RunningService
+
+SCREEN = "document.querySelector('.screen:not([hidden])')"
+ROWS = f"({SCREEN}?.querySelector('.xterm-rows')?.innerText.replaceAll('\\u00a0', ' ') ?? '')"
+STATUS = f"({SCREEN}?.querySelector('[role=status]')?.innerText ?? '')"
+KEYS = f"{SCREEN}.querySelector('textarea')"
+HOSTILE = [
+    "\x1b]52;c;c3RvbGVu\x07",
+    "\x1b]0;<img src=x onerror=alert(1)>\x07",
+    "\x1b]8;;javascript:alert(1)\x1b\\a link\x1b]8;;\x1b\\",
+    "\x1b]8;;http://link.evil.example/\x1b\\another link\x1b]8;;\x1b\\",
+    "\x1b]1337;File=inline=1:PHN2Zz48L3N2Zz4=\x07",
+    "\x1b]4;1;url(http://colour.evil.example/)\x07\x1b]11;url(http://colour.evil.example/)\x07",
+    "\x1bPq#0;2;0;0;0#0~~@@vv@@~~@@~~$\x1b\\",
+    "\x1b[21t\x1b[14t\x1b[8;9999;9999t",
+    "\x1b[38;2;255;0;0mtrue colour\x1b[0m",
+    *PAYLOADS,
+]
+
+
+async def type_in(page: Page, text: str) -> None:
+    await page.wait_for(f"document.activeElement === {KEYS}")
+    await page.type(text)
+    await page.press("Enter")
+
+
+@pytest.mark.sample("pages")
+def test_a_shell_is_opened_used_and_left(service: RunningService, tmp_path: Path) -> None:
+    asyncio.run(uses_a_shell(service, tmp_path))
+
+
+async def uses_a_shell(service: RunningService, directory: Path) -> None:
+    async with chromium(directory) as page:
+        with service.client() as client, client.session("python") as session:
+            await sign_in(page, service)
+            await page.evaluate(f"location.hash = '#/sessions/{session.id}'")
+            await page.wait_for(f"{PANEL}('Shell')")
+            await page.wait_for(f"{ROWS}.includes('/workspace')")
+            await type_in(page, "echo wri''tten; stty size; tty")
+            await page.wait_for(f"{ROWS}.includes('written\\n') && {ROWS}.includes('/dev/pts/')")
+            await page.ask(
+                "Emulation.setDeviceMetricsOverride", width=700, height=900, deviceScaleFactor=1, mobile=False
+            )
+            narrow = f"Number({ROWS}.match(/narrow (\\d+)/g)?.pop().slice(7) ?? 999) < 90"
+            await type_in(
+                page, "while :; do set -- $(stty size); echo narrow $2; [ $2 -lt 90 ] && break; sleep 0.2; done"
+            )
+            await page.wait_for(narrow)
+            await type_in(page, "printf '\\033[38;2;200;30;30m%s\\033[0m\\n' g'r\\303\\274'n 漢字")
+            await page.wait_for(f"{ROWS}.includes('漢字')")
+            coloured = (
+                "[...document.querySelectorAll('.xterm-rows span')].some(each => each.style.color.startsWith('rgb'))"
+            )
+            assert await page.evaluate(coloured), "colours of programs show, though the page forbids styles"
+            await page.screenshot(directory / "shell.png")
+            await page.ask("Input.dispatchKeyEvent", type="keyDown", key="F6", code="F6", modifiers=2)
+            await page.wait_for("document.activeElement.innerText === 'Close'")
+
+            await page.wait_for(f"{PANEL}('New shell')")
+            await page.wait_for(
+                f"document.querySelectorAll('.shells .tab').length === 2 && {ROWS}.includes('/workspace')"
+            )
+            await type_in(page, "exit 3")
+            await page.wait_for(f"{STATUS}.includes('It ended with status 3.')")
+            await page.evaluate("document.querySelector('.shells .tab button').click()")
+            await page.wait_for(f"{ROWS}.includes('漢字')")
+
+            await page.evaluate("location.reload()")  # the shell goes on without the page
+            await page.wait_for(f"{PANEL}('Shell')")
+            await page.wait_for(f"{ROWS}.includes('漢字')")
+            await type_in(page, "exit")
+            await page.wait_for(f"{STATUS}.includes('It ended with status 0.')")
+            await page.wait_for(f"{PANEL}('Open another')")
+            await page.wait_for("document.querySelectorAll('.shells .tab').length === 2")
+            await page.wait_for(f"{ROWS}.includes('/workspace')")
+            await page.evaluate("document.querySelector('.shells .tab:nth-of-type(2) .quiet').click()")
+            await until_none_run(client, session.id)
+        assert page.of("Runtime.exceptionThrown") == []
+
+
+async def until_none_run(client: Client, session_id: str) -> None:
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while await asyncio.to_thread(client.list_programs, session_id):
+            await asyncio.sleep(0.1)
+
+
+@pytest.mark.sample("pages")
+def test_nothing_that_a_shell_shows_acts(service: RunningService, tmp_path: Path) -> None:
+    asyncio.run(nothing_acts(service, tmp_path))
+
+
+async def nothing_acts(service: RunningService, directory: Path) -> None:
+    with listening() as canary, service.client() as client, client.session("python") as session:
+        shown = "\r\n".join([*HOSTILE, "the end", ""]).encode("utf-8", "replace")
+        session.upload("hostile", shown)
+        program = session.start_program(["bash", "-c", "cat hostile; exec cat"], terminal=(80, 24))
+        async with chromium(directory, options(canary)) as page:
+            await sign_in(page, service)
+            await page.evaluate(f"location.hash = '#/sessions/{session.id}'")
+            await page.wait_for(f"{PANEL}('Shell')")
+            await page.wait_for(f"{ROWS}.includes('the end')")
+            for y in range(100, 900, 20):
+                await page.ask("Input.dispatchMouseEvent", type="mouseMoved", x=60, y=y)
+                for kind in ("mousePressed", "mouseReleased"):
+                    await page.ask("Input.dispatchMouseEvent", type=kind, x=60, y=y, button="left", clickCount=1)
+            await asyncio.sleep(WATCHED_SECONDS)
+            assert canary.heard == []
+            assert [each for each in page.requests() if not each.startswith((service.url, "data:"))] == []
+            assert page.of("Page.javascriptDialogOpening") == page.of("Page.windowOpen") == []
+            assert page.of("Runtime.exceptionThrown") == []
+            assert await page.evaluate("document.scripts.length") == 1
+            assert "img" not in await page.evaluate("document.title")
+            assert not await page.evaluate("!!document.querySelector('.xterm-rows img, .xterm-rows script')")
+        session.signal_program(program.id, "SIGKILL")
