@@ -206,7 +206,8 @@ class HostPlaces:
     def remove_empty(self) -> None:
         """Remove the directories of the run directory that have nothing in them."""
         mounts.detach(self.views)
-        (self.run / self.ANNOUNCEMENT).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            (self.run / self.ANNOUNCEMENT).unlink()
         for directory in (self.views, self.runtime_state, self.run):
             with contextlib.suppress(OSError):
                 directory.rmdir()
