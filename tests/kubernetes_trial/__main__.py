@@ -120,13 +120,13 @@ def run(place: Place, trial: Trial, size: Size) -> str:
         ]
         happened.append(filled.result())
     trial.sessions.append(full)
-    happened.append(_happen(trial, "cut_gateway", lambda: faults.cut_gateway(trial, size.cut_seconds)))
-    happened.append(_happen(trial, "stop_api_server", lambda: faults.stop_api_server(trial, size.away_seconds)))
     with ThreadPoolExecutor(1) as beside:
         missed = beside.submit(_happen, trial, "miss_image", lambda: _miss_image(place, trial))
-        for fault in (faults.stop_gateway, faults.lose_gateway):
-            happened.append(_happen(trial, fault.__name__, lambda fault=fault: fault(trial, place.gateways)))
+        happened.append(_happen(trial, "cut_gateway", lambda: faults.cut_gateway(trial, size.cut_seconds)))
         happened.append(missed.result())
+    happened.append(_happen(trial, "stop_api_server", lambda: faults.stop_api_server(trial, size.away_seconds)))
+    for fault in (faults.stop_gateway, faults.lose_gateway):
+        happened.append(_happen(trial, fault.__name__, lambda fault=fault: fault(trial, place.gateways)))
     trial.each(trial.client.stop_session, trial.sessions)
     say("all sessions are stopped")
     trial.require_nothing_left()
