@@ -6,7 +6,7 @@ import { later } from "./answers";
 import { download, upload, type ChangedFile, type Execution, type Session } from "./api";
 import type { PreviewProps } from "./preview";
 import { size, useNow, When } from "./time";
-import { folderOf, nameOf, Tree, type Entry } from "./tree";
+import { folderOf, nameOf, readDropped, Tree, type Entry, type Put } from "./tree";
 
 const Preview = later<PreviewProps>(async () => (await import("./preview")).Preview);
 
@@ -53,20 +53,23 @@ export function Files({ session, executions, earlier, onEarlier, ended, may: all
   });
   const save = (entry: Entry) => fetch(address(entry.path), nameOf(entry.path), null);
   const archive = () => fetch(`/v1/workspaces/${session.workspace_id}/archive`, `${session.name}.zip`, null);
-  const put = (files: FileList | null | undefined, folder: string) => work(async (signal) => {
-    for (const each of [...files ?? []]) {
-      const of = { what: `Uploading ${each.name}${folder && ` into ${folder}/`}`, size: each.size };
-      setMoving({ ...of, done: 0 });
-      await upload(address(folder ? `${folder}/${each.name}` : each.name), each, (done) => setMoving({ ...of, done }), signal);
+  const put = (files: Put[] | Promise<Put[]>, folder: string) => work(async (signal) => {
+    try {
+      for (const { path, file } of await files) {
+        const of = { what: `Uploading ${path}${folder && ` into ${folder}/`}`, size: file.size };
+        setMoving({ ...of, done: 0 });
+        await upload(address(folder ? `${folder}/${path}` : path), file, (done) => setMoving({ ...of, done }), signal);
+      }
+    } finally {
+      setChanges((count) => count + 1);
     }
-    setChanges((count) => count + 1);
   });
 
   const classes = ["panel", over && "over", shown && "broad"].filter(Boolean).join(" ");
   return (
     <section class={classes} aria-label="Files"
       onDragOver={(event) => { if (may) { event.preventDefault(); setOver(true); } }} onDragLeave={() => setOver(false)} onDropCapture={() => setOver(false)}
-      onDrop={(event) => { event.preventDefault(); if (may) void put(event.dataTransfer?.files, into); }}>
+      onDrop={(event) => { event.preventDefault(); if (may && event.dataTransfer) void put(readDropped(event.dataTransfer), into); }}>
       {shown && <Preview key={`${stored} ${shown.path}`} entry={shown} address={address(shown.path)} session={session} executions={executions} earlier={earlier} onEarlier={onEarlier} may={allowed}
         onSave={() => save(shown)} onClose={() => setShown(null)} />}
       <div class="column" hidden={!!shown}>
@@ -78,7 +81,7 @@ export function Files({ session, executions, earlier, onEarlier, ended, may: all
           <button type="button" onClick={archive} title="All files that are in the store, as a zip archive">Archive</button>
           {may && <button type="button" title={`Into ${into ? `${into}/, the folder that was opened last` : "the workspace"}`} onClick={() => chooser.current?.click()}>Upload</button>}
           <input ref={chooser} type="file" multiple hidden aria-label="Files to upload"
-            onChange={(event) => { void put(event.currentTarget.files, into).finally(() => { if (chooser.current) chooser.current.value = ""; }); }} />
+            onChange={(event) => { void put([...event.currentTarget.files ?? []].map((file) => ({ path: file.name, file })), into).finally(() => { if (chooser.current) chooser.current.value = ""; }); }} />
         </div>
         {!live && <InStore session={session} />}
       </div>

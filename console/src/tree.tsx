@@ -8,6 +8,31 @@ import { size, useNow, When } from "./time";
 const PAGE = 500;
 
 export interface Entry { path: string; kind: "file" | "directory" | "link" | "other"; size: number; modified_at: string }
+/** A file of this computer, and its path below the folder into which it is put. */
+export interface Put { path: string; file: File }
+
+/** What was dropped, folders with all that is in them. What there is is asked for before the event is over. */
+export async function readDropped({ items, files }: DataTransfer): Promise<Put[]> {
+  const entries = [...items].flatMap((each) => each.webkitGetAsEntry?.() ?? []);
+  if (!entries.some((each) => each.isDirectory)) return [...files].map((file) => ({ path: file.name, file }));
+  const found: Put[] = [];
+  for (const each of entries) await readEntry(each, each.name, found);
+  return found;
+}
+
+async function readEntry(entry: FileSystemEntry, path: string, found: Put[]): Promise<void> {
+  if (entry.isFile) {
+    found.push({ path, file: await new Promise<File>((done, fail) => (entry as FileSystemFileEntry).file(done, fail)) });
+    return;
+  }
+  const reader = (entry as FileSystemDirectoryEntry).createReader();
+  for (;;) { // a hundred at a time, until there is none left
+    const some = await new Promise<FileSystemEntry[]>((done, fail) => reader.readEntries(done, fail));
+    if (some.length === 0) return;
+    for (const each of some) await readEntry(each, `${path}/${each.name}`, found);
+  }
+}
+
 interface Folder { items: Entry[]; next: string | null; problem: string }
 
 export function nameOf(path: string): string {
@@ -67,7 +92,7 @@ function useFolders(base: string, change: unknown): Folders {
 
 interface TreeProps {
   base: string; change: unknown; may: boolean;
-  onShow: (entry: Entry) => void; onFolder: (path: string) => void; onDropped: (files: FileList, folder: string) => void;
+  onShow: (entry: Entry) => void; onFolder: (path: string) => void; onDropped: (files: Promise<Put[]>, folder: string) => void;
 }
 
 type Row = { entry: Entry; level: number } | { folder: string; level: number };
@@ -102,7 +127,7 @@ export function Tree({ base, change, may, onShow, onFolder, onDropped }: TreePro
   add("", 0);
   const top = folders.get("");
   const drop = (folder: string) => ({
-    onDrop: (event: DragEvent) => { if (may && event.dataTransfer?.files.length) { event.preventDefault(); event.stopPropagation(); onDropped(event.dataTransfer.files, folder); } },
+    onDrop: (event: DragEvent) => { if (may && event.dataTransfer?.files.length) { event.preventDefault(); event.stopPropagation(); onDropped(readDropped(event.dataTransfer), folder); } },
   });
   return (
     <>

@@ -155,6 +155,13 @@ class Page:
                 **({"text": "\r"} if key == "Enter" and kind == "keyDown" else {}),
             )
 
+    async def drop(self, path: Path, element: str) -> None:
+        """Drop a file or a folder of this host on an element, as if it came from another program."""
+        x, y = await self.evaluate(f"(at => [at.left + 5, at.top + 5])({element}.getBoundingClientRect())")
+        data = {"items": [], "files": [str(path)], "dragOperationsMask": 1}
+        for kind in ("dragEnter", "dragOver", "drop"):
+            await self.ask("Input.dispatchDragEvent", type=kind, x=x, y=y, data=data)
+
     async def screenshot(self, path: Path, *, whole: bool = False) -> None:
         """What shows as a picture, or all of a document that scrolls, for which it is laid out anew."""
         shot = await self.ask("Page.captureScreenshot", captureBeyondViewport=whole, format="png")

@@ -130,6 +130,11 @@ async def looks_into(service: RunningService, directory: Path) -> None:
             # Listed, not only named as what is being sent.
             await page.wait_for("document.querySelector('.panel tbody')?.innerText.includes('dropped #1.txt')")
             assert session.run("open('reports/dropped #1.txt').read()").text == "'from a person'"
+            (directory / "months" / "wet").mkdir(parents=True)
+            (directory / "months" / "wet" / "may.txt").write_text("22.25")
+            await page.drop(directory / "months", "document.querySelector('.panel h2, .panel')")
+            await page.wait_for("document.querySelector('.panel tbody')?.innerText.includes('months/')")
+            assert session.run("open('reports/months/wet/may.txt').read()").text == "'22.25'"
             saved = {"behavior": "allow", "downloadPath": str(directory)}
             await page.ask("Browser.setDownloadBehavior", **saved)
             await page.wait_for(f"{PANEL}('rain <1>.csv')")
@@ -166,7 +171,7 @@ async def looks_into(service: RunningService, directory: Path) -> None:
             added, changed = await page.evaluate(
                 "[...document.querySelectorAll('.history li .hint')].map(each => each.innerText.trim())"
             )
-            assert added == "checkpoint after cell [5]"
+            assert added == "checkpoint after cell [6]"
             assert changed == "as it is now"
             await page.screenshot(directory / "history.png")
             await page.evaluate("document.querySelector('[aria-label=\"All files\"]').click()")
