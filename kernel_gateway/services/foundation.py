@@ -130,7 +130,6 @@ class Foundation:
             clock=self.clock,
             runtime=self.runtime,
             launcher=self.launcher,
-            background=self.background,
             installed=installed,
             count_sessions=lambda: sum(not each.hibernated for each in self.registry) + self.dead_sandboxes.count(),
             memory_room=self._memory_room,

@@ -68,7 +68,6 @@ class Pools:
         clock: Clock,
         runtime: SandboxRuntime,
         launcher: KernelLauncher,
-        background: Background,
         installed: Callable[[], Mapping[str, Environment]],
         count_sessions: Callable[[], int],
         memory_room: MemoryRoom,
@@ -78,7 +77,8 @@ class Pools:
         self._clock = clock
         self._runtime = runtime
         self._launcher = launcher
-        self._background = background
+        # Its own: what is removed at the end is waited for by `aclose`, while the service's other tasks end already.
+        self._background = Background()
         self._installed = installed
         self._count_sessions = count_sessions
         self._memory_room = memory_room
