@@ -39,12 +39,16 @@ export function Files({ session, executions, earlier, onEarlier, ended, may: all
   }, [opened]);
 
   async function work(act: (signal: AbortSignal) => Promise<void>): Promise<void> {
-    stop.current?.abort();
+    if (stop.current) {
+      setProblem("A transfer is under way: wait for its end, or cancel it, then try again.");
+      return;
+    }
     const own = new AbortController();
     stop.current = own;
     setProblem("");
     try { await act(own.signal); } catch (error) { if (!own.signal.aborted) setProblem((error as Error).message); }
-    if (stop.current === own) setMoving(null);
+    stop.current = null;
+    setMoving(null);
   }
 
   const fetch = (path: string, name: string, most: number | null) => work(async (signal) => {
