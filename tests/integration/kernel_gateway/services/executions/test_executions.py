@@ -138,9 +138,13 @@ async def generations(gateway: Gateway, session: Session) -> None:
 
 
 async def queued_interrupt(gateway: Gateway, session: Session) -> None:
-    slow = await gateway.submit(session, "import time\ntime.sleep(60)")
+    slow = await gateway.submit(session, "import time\nprint('begun', flush=True)\ntime.sleep(60)")
     waiting = await gateway.submit(session, "ran = True")
-    await gateway.until_running(session, slow)
+    # An interrupt between the kernel's word that it runs and the first line of the code may pass unheeded.
+    async with asyncio.timeout(120):
+        async for event in await gateway.services.executions.events(gateway.me, session.id, slow.id):
+            if event.event == "stream":
+                break
     ended = await gateway.services.executions.interrupt(gateway.me, session.id, waiting.id)
     assert (ended.status, ended.started_at, ended.why) == ("interrupted", None, "it was interrupted before it began")
     assert (await gateway.services.executions.get(gateway.me, session.id, slow.id)).status == "running"
