@@ -11,7 +11,7 @@ from sandcell import Client
 from tests.browser.canary import listening
 from tests.browser.chromium import DEADLINE_SECONDS, Page, chromium
 from tests.browser.test_console import PANEL, sign_in
-from tests.browser.test_hostile_pages import PAYLOADS, WATCHED_SECONDS, options
+from tests.browser.test_hostile_pages import PAYLOADS, click_down, options, require_nothing_acted
 from tests.running_service import RunningService
 
 SCREEN = "document.querySelector('.screen:not([hidden])')"
@@ -113,16 +113,8 @@ async def nothing_acts(service: RunningService, directory: Path) -> None:
             await page.evaluate(f"location.hash = '#/sessions/{session.id}'")
             await page.wait_for(f"{PANEL}('Shell')")
             await page.wait_for(f"{ROWS}.includes('the end')")
-            for y in range(100, 900, 20):
-                await page.ask("Input.dispatchMouseEvent", type="mouseMoved", x=60, y=y)
-                for kind in ("mousePressed", "mouseReleased"):
-                    await page.ask("Input.dispatchMouseEvent", type=kind, x=60, y=y, button="left", clickCount=1)
-            await asyncio.sleep(WATCHED_SECONDS)
-            assert canary.heard == []
-            assert [each for each in page.requests() if not each.startswith((service.url, "data:"))] == []
-            assert page.of("Page.javascriptDialogOpening") == page.of("Page.windowOpen") == []
-            assert page.of("Runtime.exceptionThrown") == []
-            assert await page.evaluate("document.scripts.length") == 1
+            await click_down(page, 60, range(100, 900, 20))
+            await require_nothing_acted(page, canary, service.url)
             assert "img" not in await page.evaluate("document.title")
             assert not await page.evaluate("!!document.querySelector('.xterm-rows img, .xterm-rows script')")
         session.signal_program(program.id, "SIGKILL")

@@ -95,6 +95,24 @@ async def watched(page: Page, url: str, **headers: str) -> None:
     await asyncio.sleep(WATCHED_SECONDS)
 
 
+async def click_down(page: Page, x: int, heights: range) -> None:
+    """Move to each of these places and click there; what that sets off has had its time when this returns."""
+    for y in heights:
+        await page.ask("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+        for kind in ("mousePressed", "mouseReleased"):
+            await page.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+    await asyncio.sleep(WATCHED_SECONDS)
+
+
+async def require_nothing_acted(page: Page, canary: Canary, *shown: str) -> None:
+    """Nothing was asked of anyone but at addresses that begin so, and nothing that the console shows has run in it."""
+    assert canary.heard == []
+    assert [each for each in page.requests() if not each.startswith((*shown, "data:"))] == []
+    assert page.of("Page.javascriptDialogOpening") == page.of("Page.windowOpen") == []
+    assert page.of("Runtime.exceptionThrown") == []
+    assert await page.evaluate("document.scripts.length") == 1
+
+
 def options(canary: Canary) -> str:
     return f"--host-resolver-rules=MAP *.example 127.0.0.1:{canary.port}"
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from sandcell import Client
+from sandcell.models.sessions import Session
 from tests.doubles.s3_servers import ACCESS_KEY, BIN, BUCKET, s3_server
 from tests.postgresql_server import PostgresqlServer, find_programs, postgresql_server
 from tests.running_service import RunningService
@@ -73,10 +74,7 @@ def test_what_was_backed_up_is_there_again_after_all_was_lost(place: Path, envir
         service.start()
         try:
             with service.client() as client:
-                live, ended = client.start_session(), client.start_session()
-                client.run(ended.id, "print('before')\nopen('old', 'w').write('of before')")
-                client.stop_session(ended.id)
-                client.run(live.id, "x = 1\nopen('kept', 'w').write('kept')\nprint('said')", sync="before_return")
+                live, ended = use(client)
                 run(PROGRAMS / "pg_dump", "--format", "custom", "--file", backup / "sandcell.dump", database)
                 copy(f"s3:{BUCKET}/sandcell", str(backup / "store"), endpoint)
                 shutil.copy(place / "first/data/state/secrets.key", backup / "secrets.key")
@@ -107,10 +105,7 @@ def test_with_the_defaults_too(place: Path, environments_dir: Path) -> None:
     service.start()
     try:
         with service.client() as client:
-            live, ended = client.start_session(), client.start_session()
-            client.run(ended.id, "print('before')\nopen('old', 'w').write('of before')")
-            client.stop_session(ended.id)
-            client.run(live.id, "x = 1\nopen('kept', 'w').write('kept')\nprint('said')", sync="before_return")
+            live, ended = use(client)
             run("sqlite3", first / "state/sandcell.db", f'.backup "{backup}/sandcell.db"')
             run("rsync", "-a", "--delete", "--exclude", "/in-use-by.json*", f"{first}/store/", f"{backup}/store/")
             shutil.copy(first / "state/secrets.key", backup / "secrets.key")
@@ -129,6 +124,15 @@ def test_with_the_defaults_too(place: Path, environments_dir: Path) -> None:
             require_all(client, live.id, live.workspace_id, ended.id, ended.workspace_id)
     finally:
         service.stop()
+
+
+def use(client: Client) -> tuple[Session, Session]:
+    """A session that lives, and one that has ended: what `require_all` looks for afterwards."""
+    live, ended = client.start_session(), client.start_session()
+    client.run(ended.id, "print('before')\nopen('old', 'w').write('of before')")
+    client.stop_session(ended.id)
+    client.run(live.id, "x = 1\nopen('kept', 'w').write('kept')\nprint('said')", sync="before_return")
+    return live, ended
 
 
 def require_all(client: Client, live: str, live_workspace: str, ended: str, ended_workspace: str) -> None:
