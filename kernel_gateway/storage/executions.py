@@ -113,6 +113,11 @@ class ExecutionRow(msgspec.Struct, frozen=True):
     said: Said | None = None
     under_way: UnderWay | None = None
 
+    @property
+    def unfollowed_seconds(self) -> float:
+        """See `UnderWay`; 0 for what has ended, too."""
+        return 0.0 if self.under_way is None else self.under_way.unfollowed_seconds
+
 
 class NoteRow(msgspec.Struct, frozen=True):
     """Something that happened to a session: a Markdown cell of its notebook."""

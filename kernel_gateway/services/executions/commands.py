@@ -143,8 +143,7 @@ class Commands:
         """In the sandbox that was adopted alone: another, which the session may have by now, would begin it again."""
         gone = asyncio.Event()
         gone.set()  # whoever called that process hears of it no more
-        attended = row.under_way is not None and row.under_way.unfollowed_seconds > 0
-        with translated(), live.in_use(attended=attended):
+        with translated(), live.in_use(attended=row.unfollowed_seconds > 0):
             await self._wait(live, kernel, row, gone, again=True)
 
     async def _wait(

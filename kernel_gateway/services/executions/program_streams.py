@@ -247,8 +247,8 @@ class ProgramStreams:
 
     def take_up(self, live: LiveSession, row: ExecutionRow) -> None:
         """An earlier process started this program, which goes on: it ends if nobody follows it."""
-        if row.under_way is not None and row.under_way.unfollowed_seconds:
-            self._look_after(live, row.id, row.under_way.unfollowed_seconds)
+        if row.unfollowed_seconds:
+            self._look_after(live, row.id, row.unfollowed_seconds)
 
     async def list_running(self, principal: Principal, session_id: str) -> list[Program]:
         """Those that run, of every face that starts some."""

@@ -115,9 +115,7 @@ class _Program:
     ) -> None:
         self.pid = pid
         self.execution = "" if row is None else row.id
-        self.attended = attended or (
-            row is not None and row.under_way is not None and row.under_way.unfollowed_seconds > 0
-        )
+        self.attended = attended or (row is not None and row.unfollowed_seconds > 0)
         self.events = events
         self._followers: set[asyncio.Queue[ProgramEvent | GatewayError]] = set()
         self._last: ProgramEvent | GatewayError | None = None
