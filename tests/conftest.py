@@ -243,10 +243,12 @@ def _services(environments_dir: Path, shared: Path) -> Iterator[MakeService]:
             python: str | Path = sys.executable,
             **settings: object,
         ) -> RunningService:
-            directory = data_dir or share_guest(Path(tempfile.mkdtemp(prefix="scdata", dir="/tmp")), shared)
+            directory = data_dir
+            if directory is None:
+                directory = share_guest(Path(tempfile.mkdtemp(prefix="scdata", dir="/tmp")), shared)
+                stack.callback(shutil.rmtree, directory, ignore_errors=True)
             every = {"environments_dir": environments_dir, **UNHURRIED, **settings}
             service = RunningService(directory, every, extra_environment, python=python)
-            stack.callback(shutil.rmtree, directory, ignore_errors=True)
             stack.callback(service.stop)
             service.start()
             return service

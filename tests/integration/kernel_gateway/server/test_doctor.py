@@ -15,6 +15,7 @@ from kernel_gateway.server import doctor
 from kernel_gateway.settings import Settings
 from tests import leftovers
 from tests.conftest import MakeService
+from tests.shared_guest import share_guest
 
 KILLED = """
 import os, signal
@@ -55,20 +56,19 @@ def places(settings: Settings) -> set[Path]:
 
 @pytest.mark.sample("kills")
 def test_what_a_killed_doctor_leaves_is_removed_by_the_next_and_by_the_start_of_a_service(
-    short_directory: Path, environments_dir: Path, make_service: MakeService
+    tmp_path: Path, short_directory: Path, environments_dir: Path, make_service: MakeService
 ) -> None:
-    settings = Settings(
-        data_dir=str(short_directory), environments_dir=str(environments_dir), run_dir=str(leftovers.RUN_DIR)
-    )
+    data_dir = share_guest(tmp_path, short_directory)
+    settings = Settings(data_dir=str(data_dir), environments_dir=str(environments_dir), run_dir=str(leftovers.RUN_DIR))
     left = kill_doctor(settings)
     at_work = os.open(left, os.O_RDONLY)
     fcntl.flock(at_work, fcntl.LOCK_EX)
     assert [each for each in doctor.run(settings, host_only=True) if each.name == "leftovers"] == []
     assert places(settings) == {left}, "it may be at work"
     os.close(at_work)
-    (short_directory / "doctor-notes").mkdir()
+    (data_dir / "doctor-notes").mkdir()
     doctor.run(settings, host_only=True)
-    assert places(settings) == {short_directory / "doctor-notes"}
+    assert places(settings) == {data_dir / "doctor-notes"}
     kill_doctor(settings)
-    make_service(data_dir=short_directory).stop()
-    assert places(settings) == {short_directory / "doctor-notes"}
+    make_service(data_dir=data_dir).stop()
+    assert places(settings) == {data_dir / "doctor-notes"}
