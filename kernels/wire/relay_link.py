@@ -331,9 +331,9 @@ class RelayLink:
         if connection.refused or self._resumed > MOST_RESUMED:
             self._handlers.lost(why)
         else:
-            self._resuming = asyncio.create_task(self._resume(why))
+            self._resuming = asyncio.create_task(self._resume(why, RESUME_SECONDS))
 
-    async def _resume(self, why: str, seconds: float = RESUME_SECONDS) -> None:
+    async def _resume(self, why: str, seconds: float) -> None:
         """Connect again, ask for what came since, and send again what did not arrive."""
         try:
             async with asyncio.timeout(seconds):

@@ -43,7 +43,7 @@ def test_the_hosts_watch_is_told_of_every_kind_of_change(in_sandboxes: Callable[
         watch.complete()
         try:
             await sandboxes.python(info, prepare + "os.listdir('w'); open('/tmp/elsewhere', 'w').write('x')")
-            assert watch.quiet()
+            assert watch.quiet(), watch.take()
             unseen = []
             for change, path in CHANGES.items():
                 await sandboxes.python(info, prepare + change)
