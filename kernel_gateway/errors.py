@@ -145,7 +145,7 @@ class GenerationMismatch(Conflict):
 
 
 class IdempotencyConflict(Conflict):
-    """The idempotency key was used with another request in this session."""
+    """The idempotency key was used with another request."""
 
     code = "idempotency_conflict"
 

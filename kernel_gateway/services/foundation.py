@@ -24,6 +24,7 @@ from kernel_gateway.services.admission.readiness import Readiness
 from kernel_gateway.services.admission.utility_sandboxes import UtilitySandboxes
 from kernel_gateway.services.audit.log import Audit
 from kernel_gateway.services.background import Background
+from kernel_gateway.services.client_tokens import ClientTokens
 from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.environments.agents import Agents
 from kernel_gateway.services.environments.egress import Egress
@@ -84,6 +85,7 @@ class Foundation:
         self.clock = clock
         self.database = Database(settings.database_url, gateway_place(settings))
         self.background = Background()
+        self.client_tokens = ClientTokens(self.database, self.background, clock)
         self.runtime = runtime
         turns = WakingTurns(lambda: self._memory_room.is_stalled())  # noqa: PLW0108 - which is made later
         self.launcher = KernelLauncher(runtime, kernel_limits(settings), turns)

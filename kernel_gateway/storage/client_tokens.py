@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import msgspec
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import ColumnElement, Connection, delete, insert, select
 
 from kernel_gateway.storage.columns import micros
 from kernel_gateway.storage.tables import client_tokens
@@ -19,15 +19,11 @@ class AnsweredRow(msgspec.Struct, frozen=True):
     answer: bytes
 
 
-def find(connection: Connection, key: Key) -> AnsweredRow | None:
-    principal_id, operation, token = key
-    row = connection.execute(
-        select(client_tokens.c.digest, client_tokens.c.answer).where(
-            client_tokens.c.principal_id == principal_id,
-            client_tokens.c.operation == operation,
-            client_tokens.c.token == token,
-        )
-    ).first()
+def find(connection: Connection, key: Key, since: float, *, lock: bool = False) -> AnsweredRow | None:
+    """The answer, if it is not older; with `lock` it stays that before the transaction ends."""
+    query = select(client_tokens.c.digest, client_tokens.c.answer).where(*_is(key))
+    query = query.where(client_tokens.c.created >= micros(since))
+    row = connection.execute(query.with_for_update() if lock else query).first()
     return AnsweredRow(row.digest, row.answer) if row else None
 
 
@@ -46,6 +42,19 @@ def keep(connection: Connection, key: Key, answered: AnsweredRow, now: float) ->
     )
 
 
+def forget(connection: Connection, key: Key) -> None:
+    connection.execute(delete(client_tokens).where(*_is(key)))
+
+
 def remove_old(connection: Connection, before: float) -> None:
     """Forget answers that are older."""
     connection.execute(delete(client_tokens).where(client_tokens.c.created < micros(before)))
+
+
+def _is(key: Key) -> tuple[ColumnElement[bool], ...]:
+    principal_id, operation, token = key
+    return (
+        client_tokens.c.principal_id == principal_id,
+        client_tokens.c.operation == operation,
+        client_tokens.c.token == token,
+    )

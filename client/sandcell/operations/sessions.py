@@ -74,13 +74,14 @@ def start_session(
     keep_variables: KeepVariables | None = None,
     keep_variables_mb: int | None = None,
     checkpoint_every: int | None = None,
+    idempotency_key: str | None = None,
 ) -> Operation[Session]:
-    """Start a session, from an environment by its id or name, else from that of a registered `agent`, else `python`.
+    """Start a session: from an environment by its id or name, else from that of a registered `agent`, else `python`.
 
-    It goes on with the files of `workspace_id`; `labels` and `name` are for people. It ends after `timeout_seconds` or
-    when idle for `idle_timeout_seconds`. With `replay_of`, a session, it has its files and ran its cells. With
-    `sync` before_return, answers come when files are in the store. With `keep_awake` threads go on while it is idle.
-    With `keep_variables` variables outlive a kernel that dies. Each `checkpoint_every` executions it has a checkpoint.
+    It goes on with the files of `workspace_id`; with `replay_of`, a session, it has its files and ran its cells; with
+    `sync` before_return answers come when files are in the store; with `keep_awake` threads go on while it is idle;
+    with `keep_variables` variables outlive a kernel. Each `checkpoint_every` executions it has a checkpoint. By its
+    `idempotency_key` a start is found again whose answer was lost. `labels` and `name` are for people.
     """
     body = omit_none(
         environment=environment,
@@ -97,8 +98,7 @@ def start_session(
         keep_variables_mb=keep_variables_mb,
         checkpoint_every=checkpoint_every,
     )
-    ask = Ask("POST", SESSIONS, json=body, timeout_seconds=START_SECONDS if replay_of is None else REPLAY_SECONDS)
-    return decode((yield from exchange(ask)), Session)
+    return (yield from _start(body, REPLAY_SECONDS if replay_of else START_SECONDS, idempotency_key))
 
 
 def fork_session(
@@ -111,13 +111,14 @@ def fork_session(
     timeout_seconds: int | None = None,
     idle_timeout_seconds: int | None = None,
     labels: dict[str, str] | None = None,
+    idempotency_key: str | None = None,
 ) -> Operation[Session]:
     """Start a session that is as another was after a `cell`, or as it is now.
 
     The cell is named by its execution's id, or by its number in the notebook. It begins from the nearest checkpoint,
     of a session as it is now from one of now, and runs the cells since; with `replay` it runs all cells. What is not as
     it was is in the new session's `from_`. Raises Conflict when it cannot be built again, and with `exact` also when a
-    cell came out otherwise or a variable is not there.
+    cell came out otherwise or a variable is not there. `idempotency_key` is as in `start_session`.
     """
     point = omit_none(session=session_id, cell=cell, exact=exact or None, replay=replay or None)
     body = omit_none(
@@ -126,8 +127,13 @@ def fork_session(
         idle_timeout_seconds=idle_timeout_seconds,
         labels=labels,
     )
-    ask = Ask("POST", SESSIONS, json={**body, "from": point}, timeout_seconds=REPLAY_SECONDS)
-    return decode((yield from exchange(ask)), Session)
+    return (yield from _start({**body, "from": point}, REPLAY_SECONDS, idempotency_key))
+
+
+def _start(body: dict[str, Any], seconds: float, key: str | None) -> Operation[Session]:
+    headers = {"Idempotency-Key": key or str(uuid.uuid4())}
+    ask = Ask("POST", SESSIONS, json=body, headers=headers, timeout_seconds=seconds)
+    return decode((yield from exchange(ask, repeatable=True)), Session)
 
 
 def list_sessions(

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kernel_gateway.faces.agentcore.client_tokens import ClientTokens
 from kernel_gateway.faces.agentcore.identifiers import Identifiers
 from kernel_gateway.faces.agentcore.invocations import Invocations, Waiter
 from kernel_gateway.faces.agentcore.tools import Figures
 from kernel_gateway.identity.principal import Caller, Principal
 from kernel_gateway.services.admission.fair_shares import FairShares, Share
+from kernel_gateway.services.client_tokens import ClientTokens
 
 if TYPE_CHECKING:
     from kernel_gateway.services.composition import Services
@@ -35,7 +35,7 @@ class Face(msgspec.Struct, frozen=True):
         return cls(
             services=services,
             identifiers=Identifiers.of(services.settings, services.environments.has_host),
-            tokens=ClientTokens(services.database, services.background, services.clock),
+            tokens=services.client_tokens,
             invocations=Invocations(services.background),
             figures=Figures(),
             memory=services.body_room.whole,

@@ -10,11 +10,11 @@ from msgspec import UNSET
 from kernel_gateway.errors import Forbidden, UnknownEnvironment
 from kernel_gateway.faces.agentcore import answers, unsupported
 from kernel_gateway.faces.agentcore.calls import Call
-from kernel_gateway.faces.agentcore.client_tokens import compute_digest
 from kernel_gateway.faces.agentcore.identifiers import CUSTOM_ID, SYSTEM, make_unknown_interpreter_error
 from kernel_gateway.faces.agentcore.pages import name_next_token
 from kernel_gateway.faces.json_bodies import encode
 from kernel_gateway.faces.responses import Response
+from kernel_gateway.services.client_tokens import compute_digest
 from sandcell.models.environments import ChangeTags, CreateEnvironment, EnvironmentInfo
 
 PAGE: Final = 10

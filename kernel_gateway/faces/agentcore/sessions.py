@@ -14,11 +14,11 @@ from msgspec import UNSET
 from kernel_gateway.errors import NotFound, WorkspaceInUse
 from kernel_gateway.faces.agentcore import answers, unsupported
 from kernel_gateway.faces.agentcore.calls import Call
-from kernel_gateway.faces.agentcore.client_tokens import compute_digest
 from kernel_gateway.faces.agentcore.identifiers import make_unknown_session_error, parse_session_id
 from kernel_gateway.faces.agentcore.pages import name_next_token
 from kernel_gateway.faces.json_bodies import encode
 from kernel_gateway.faces.responses import Response
+from kernel_gateway.services.client_tokens import compute_digest
 from sandcell.models.sessions import Session, StartSession
 
 TIMEOUT_SECONDS: Final = 900

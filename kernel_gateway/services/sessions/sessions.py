@@ -23,6 +23,7 @@ from kernel_gateway.errors import (
     DatabaseUnavailable,
     DeadlinePassed,
     GatewayError,
+    IdempotencyConflict,
     InvalidRequest,
     NoSpace,
     NotFound,
@@ -49,6 +50,7 @@ from kernel_gateway.services.sessions.interrupts import interrupt_code
 from kernel_gateway.services.sessions.lifecycle import Lifecycle
 from kernel_gateway.services.sessions.live_session import LiveSession, describe_session
 from kernel_gateway.services.sessions.registry import Registry
+from kernel_gateway.services.start_keys import START_FAILED, StartKey, find_started, keep_started
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage import executions, sessions
 from kernel_gateway.storage.database import Database
@@ -114,26 +116,47 @@ class Sessions:
         *,
         surroundings: Surroundings | None = None,
         has_files: bool = False,
+        key: StartKey | None = None,
     ) -> Session:
         """Start a session and return when its kernel takes code; its id is a new one unless given, a UUID.
 
-        `has_files` says that files were put before into the workspace that is named after the given id.
+        `has_files` says that files were put before into the workspace that is named after the given id. With the `key`
+        of an earlier start it is the session that was started then, whatever has become of it since.
 
         Raises UnknownEnvironment, EnvironmentUnavailable, AgentDetached, InvalidRequest, SessionLimit, NotFound
         (workspace), WorkspaceInUse, NoSpace, NoMemory, SandboxUnavailable, StoreUnavailable, ShuttingDown,
-        DeadlinePassed. A start that fails leaves nothing but its row, which says why.
+        DeadlinePassed, IdempotencyConflict. A start that fails leaves nothing but its row, which says why.
         """
         self._readiness.require_accepting()
+        if key is not None and (before := await self._find_started(principal, key)) is not None:
+            return before
         chosen = await self._agents.choose(principal, body.environment, body.agent)
         self.check(principal, body)  # what is wrong with it is said at once
         await self._disk_room.wait()
-        return await wait_for_place(
-            lambda: self._start_in_place(
-                principal, body, chosen, session_id, surroundings=surroundings, has_files=has_files
-            ),
-            self._dead_sandboxes,
-            self._settings.start_deadline_seconds,
-        )
+        try:
+            return await wait_for_place(
+                lambda: self._start_in_place(
+                    principal, body, chosen, session_id, surroundings=surroundings, has_files=has_files, key=key
+                ),
+                self._dead_sandboxes,
+                self._settings.start_deadline_seconds,
+            )
+        except (IdempotencyConflict, WorkspaceInUse):
+            # Who came with the same key at the same time, here or at another gateway, was faster; or it is meant so.
+            before = None if key is None else await self._find_started(principal, key)
+            if before is None:
+                raise
+            return before
+
+    async def _find_started(self, principal: Principal, key: StartKey) -> Session | None:
+        """The session that was started with this key, once it is started; raises what its start raises."""
+        session_id = await self._database.run(lambda c: find_started(c, key, self._clock.now()))
+        if session_id is None:
+            return None
+        live = self._registry.find(principal, session_id)
+        if live is not None and live.start_task is not None:
+            await _wait_started(live, live.start_task)
+        return await self.get(principal, session_id)
 
     async def _start_in_place(
         self,
@@ -144,6 +167,7 @@ class Sessions:
         *,
         surroundings: Surroundings | None,
         has_files: bool,
+        key: StartKey | None,
     ) -> Session:
         """Start it if there is a place; one that is refused holds neither a spare sandbox nor memory."""
         self._readiness.require_accepting()
@@ -154,13 +178,9 @@ class Sessions:
             row = self._row(principal, body, chosen.environment.name, own_id)
             live = self._build(row, surroundings, spare)
             live.sandbox.egress_gateway.expect(chosen.environment)
-            live.start_task = self._background.spawn(self._start(live, body.workspace_id, chosen), f"start {row.id}")
-            try:
-                await asyncio.shield(live.start_task)
-            except asyncio.CancelledError:
-                if live.start_task.cancelled():
-                    raise SessionTerminated("the session was ended while it started", session_id=row.id) from None
-                raise
+            work = self._start(live, body.workspace_id, chosen, key)
+            live.start_task = started = self._background.spawn(work, f"start {row.id}")
+            await _wait_started(live, started)
         # The claim of a pool's sandbox has said a moment ago what it uses.
         return live.describe() if live.sandbox.meter.has_measured else await _describe_now(live)
 
@@ -349,7 +369,7 @@ class Sessions:
             ),
         )
 
-    async def _start(self, live: LiveSession, workspace_id: str | None, chosen: Chosen) -> None:
+    async def _start(self, live: LiveSession, workspace_id: str | None, chosen: Chosen, key: StartKey | None) -> None:
         """The host's memory and the row first, then the sandbox; what was let in stays so when the caller has left."""
         began = time.monotonic()
         async with contextlib.AsyncExitStack() as promise:
@@ -357,7 +377,7 @@ class Sessions:
                 if live.sandbox.spare is None:
                     await promise.enter_async_context(self._memory_room.start())
                     live.sandbox.promised = True
-                await self._database.run(lambda connection: self._reserve(connection, live, workspace_id, chosen))
+                await self._database.run(lambda connection: self._reserve(connection, live, workspace_id, chosen, key))
                 live.stored = True
             except BaseException as error:
                 spare, live.sandbox.spare = live.sandbox.spare, None
@@ -390,7 +410,7 @@ class Sessions:
         except GatewayError as error:
             live.start_task = None
             metrics.count_start("failed")
-            await asyncio.shield(self._lifecycle.end(live, "start_failed", error.message))
+            await asyncio.shield(self._lifecycle.end(live, START_FAILED, error.message))
             raise
 
     async def _release(self, spare: SpareSandbox | None, error: BaseException) -> None:
@@ -402,9 +422,18 @@ class Sessions:
         else:
             await asyncio.shield(spare.discard())
 
-    def _reserve(self, connection: Connection, live: LiveSession, workspace_id: str | None, chosen: Chosen) -> None:
-        """Take one of the live sessions and the workspace, and hold the environment, in one transaction."""
+    def _reserve(
+        self,
+        connection: Connection,
+        live: LiveSession,
+        workspace_id: str | None,
+        chosen: Chosen,
+        key: StartKey | None,
+    ) -> None:
+        """Take one of the live sessions, the workspace and the key, and hold the environment, in one transaction."""
         row = live.row
+        if key is not None:
+            keep_started(connection, key, row.id, row.created)
         chosen.require(connection)
         require_place(connection, self._settings, row.principal_id, self._dead_sandboxes)
         if workspace_id is None:
@@ -421,6 +450,16 @@ class Sessions:
     def _describe(self, principal: Principal, row: SessionRow) -> Session:
         live = self._registry.find(principal, row.id)
         return describe_session(row) if live is None else live.describe()
+
+
+async def _wait_started(live: LiveSession, started: asyncio.Task[None]) -> None:
+    """A caller who leaves ends nothing."""
+    try:
+        await asyncio.shield(started)
+    except asyncio.CancelledError:
+        if started.cancelled():
+            raise SessionTerminated("the session was ended while it started", session_id=live.id) from None
+        raise
 
 
 async def _describe_now(live: LiveSession) -> Session:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Coroutine
+from typing import Any, Final
 
 from kernel_gateway import errors as e
 from kernel_gateway.faces.responses import JSON, Response
 from kernel_gateway.faces.rest import conditions
 from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.parameters import AnyObject, NotebookForm, PageOf, SessionsPage
+from kernel_gateway.faces.rest.resources.executions import read_idempotency_key
 from kernel_gateway.faces.rest.resources.workspaces import PART, answer_reading
 from kernel_gateway.faces.rest.responses import (
     EVENTS,
@@ -22,6 +24,7 @@ from kernel_gateway.faces.rest.responses import (
 )
 from kernel_gateway.faces.rest.route import Errors, Route
 from kernel_gateway.faces.rest.sse import read_last_event_id
+from kernel_gateway.services.start_keys import OPERATION, make_start_key
 from kernel_gateway.views.page import POLICY
 from kernels.notebook.chain import Manifest
 from sandcell.models.executions import Event
@@ -30,12 +33,24 @@ from sandcell.models.sessions import Checkpoint, Session, StartSession, UndoRequ
 
 
 async def create_session(call: Call) -> Session:
-    services = call.services
-    if call.body.from_ is not None:
-        return await services.forks.start(call.principal, call.body)
-    if call.body.replay_of is not None:
-        return await services.replays.start_session(call.principal, call.body)
-    return await services.sessions.start(call.principal, call.body)
+    services, principal, body = call.services, call.principal, call.body
+    token = read_idempotency_key(call.headers.get("Idempotency-Key"))
+    key = None if token is None else make_start_key(principal, token, body)
+    if body.from_ is None and body.replay_of is None:
+        return await services.sessions.start(principal, body, key=key)
+
+    def build() -> Coroutine[Any, Any, Session]:
+        start = services.replays.start_session if body.from_ is None else services.forks.start
+        return start(principal, body)
+
+    if key is None:
+        return await build()
+
+    async def work() -> bytes:
+        return (await build()).id.encode()
+
+    built = await services.client_tokens.once(principal, OPERATION, token, key.digest, work)
+    return await services.sessions.get(principal, built.decode())
 
 
 async def list_sessions(call: Call) -> Page[Session]:
@@ -160,8 +175,9 @@ ROUTES: Final[tuple[Route, ...]] = (
         result=Session,
         status=201,
         body=StartSession,
+        headers={"Idempotency-Key": "the same key and body return the same session for a day, also once it has ended"},
         invocation=True,
-        errors=START,
+        errors=(*START, e.IdempotencyConflict),
     ),
     Route(
         "GET",

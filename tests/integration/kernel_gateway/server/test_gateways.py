@@ -90,6 +90,26 @@ def test_a_key_runs_once_whoever_is_asked(one: Rest, other: Rest) -> None:
         assert session.run("print(n)")["stdout"] == "1\n"
 
 
+def test_a_key_starts_one_session_whoever_is_asked(one: Rest, other: Rest) -> None:
+    key = {"Idempotency-Key": str(uuid.uuid4())}
+    with ThreadPoolExecutor(6) as threads:
+        asked = [threads.submit(rest.http.post, "/v1/sessions", json={}, headers=key) for rest in (one, other) * 3]
+        answers = [each.result() for each in asked]
+    assert {each.status_code for each in answers} == {201}, answers[0].text
+    (session_id,) = {each.json()["id"] for each in answers}
+    with LiveSession(one, answers[0].json()) as session:
+        session.works()
+        for rest in (one, other):
+            refused = rest.http.post("/v1/sessions", json={"name": "another"}, headers=key)
+            assert (refused.status_code, refused.json()["error"]["code"]) == (409, "idempotency_conflict")
+        visitor = one.post("/v1/tokens", principal="visitor", name="with the same key")["token"]
+        own = other.http.post("/v1/sessions", json={}, headers={**key, "Authorization": f"Bearer {visitor}"})
+        assert own.status_code == 201
+        assert own.json()["id"] != session_id
+    with Rest(cast("RunningService", SimpleNamespace(url=str(other.http.base_url), token=visitor))) as rest:
+        LiveSession(rest, own.json()).stop()
+
+
 def test_events_are_followed_and_taken_up_through_either(one: Rest, other: Rest) -> None:
     with one.session() as session:
         runs = session.submit(SLOW)

@@ -99,7 +99,9 @@ def credentials() -> Iterator[Step]:
     yield step(access_keys.revoke, "k", NOW)
     yield step(client_tokens.remove_old, NOW)
     yield step(client_tokens.keep, KEY, AnsweredRow("digest", b"{}"), NOW)
-    yield step(client_tokens.find, KEY)
+    yield step(client_tokens.find, KEY, NOW - 1)
+    yield step(client_tokens.find, KEY, NOW - 1, lock=True)
+    yield step(client_tokens.forget, KEY)
 
 
 def environments_and_agents() -> Iterator[Step]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -21,6 +22,7 @@ from sandcell.errors import error_of
 from sandcell.events import RichOutput
 from sandcell.models.executions import Death, Execution, ExecutionError
 from sandcell.models.model import Page
+from sandcell.models.sessions import Session
 from sandcell.models.workspaces import FileEntry
 from sandcell.operations import administration as a
 from sandcell.operations import attach as at
@@ -80,6 +82,20 @@ def test_a_run_whose_connection_is_lost_is_found_again_by_its_key() -> None:
     assert [ask.json["wait"] for ask in asked[:3]] == [True, False, False]
 
 
+@pytest.mark.parametrize("start", [o.start_session, partial(o.fork_session, "s")])
+def test_a_start_whose_answer_is_lost_is_sent_again_with_its_key(start: Callable[..., Operation[Session]]) -> None:
+    session = {"id": "n", "name": "", "status": "READY", "environment": "python", "workspace_id": "n", "generation": 1}
+    times = dict.fromkeys(("created_at", "last_activity_at", "expires_at", "idle_expires_at"), "t")
+    seconds = {"timeout_seconds": 1, "idle_timeout_seconds": 1}
+    answer = Answer(201, msgspec.json.encode({**session, **times, **seconds}))
+    for given, wanted in ((None, None), ("of mine", "of mine")):
+        started, asked = drive(start(idempotency_key=given), [LOST, LOST, answer])
+        assert started.id == "n"
+        (key,) = {ask.headers["Idempotency-Key"] for ask in asked}
+        assert key == wanted or (wanted is None and len(key) == 36)
+        assert len({str(ask.json) for ask in asked}) == 1
+
+
 def test_a_run_that_is_refused_is_not_sent_again() -> None:
     with pytest.raises(NotFound):
         drive(o.run("s", "x"), [error(404, "not_found")])
@@ -91,7 +107,6 @@ def test_a_command_is_never_sent_twice() -> None:
 
 
 NEVER_TWICE: dict[str, Operation[Any]] = {
-    "start_session": o.start_session(),
     "restart": o.restart("s"),
     "interrupt": o.interrupt("s"),
     "take_lease": le.take_lease("s"),

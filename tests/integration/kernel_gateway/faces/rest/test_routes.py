@@ -7,6 +7,7 @@ import re
 import socket
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -78,6 +79,32 @@ def test_the_same_key_runs_once(http: httpx.Client, session_id: str) -> None:
     assert execute(http, session_id, "count").json()["outputs"][-1]["data"]["text/plain"] == "1"
     other = http.post(path, json={"code": "count += 2"}, headers=key)
     assert (other.status_code, other.json()["error"]["code"]) == (409, "idempotency_conflict")
+
+
+def test_the_same_key_starts_one_session(http: httpx.Client) -> None:
+    key = {"Idempotency-Key": str(uuid.uuid4())}
+    body = {"labels": {"of": key["Idempotency-Key"]}}
+    with ThreadPoolExecutor(8) as threads:
+        asked = [threads.submit(http.post, "/v1/sessions", json=body, headers=key) for _ in range(8)]
+        answers = [each.result() for each in asked]
+    assert {answer.status_code for answer in answers} == {201}
+    (session_id,) = {answer.json()["id"] for answer in answers}
+    listed = http.get("/v1/sessions?limit=1000").json()["items"]
+    assert [each["id"] for each in listed if each["labels"] == body["labels"]] == [session_id]
+    for wrong in ({"labels": {}}, {**body, "from": {"session": session_id}}):
+        other = http.post("/v1/sessions", json=wrong, headers=key)
+        assert (other.status_code, other.json()["error"]["code"]) == (409, "idempotency_conflict")
+    empty = http.post("/v1/sessions", json=body, headers={"Idempotency-Key": ""})
+    assert (empty.status_code, empty.json()["error"]["field"]) == (400, "Idempotency-Key")
+    fork = {"from": {"session": session_id}}
+    key = {"Idempotency-Key": str(uuid.uuid4())}
+    forks = [http.post("/v1/sessions", json=fork, headers=key) for _ in range(2)]
+    assert {answer.status_code for answer in forks} == {201}, forks[0].text
+    (forked,) = {answer.json()["id"] for answer in forks}
+    for each in (session_id, forked):
+        assert http.delete(f"/v1/sessions/{each}").is_success
+    again = http.post("/v1/sessions", json=fork, headers=key).json()
+    assert (again["id"], again["status"]) == (forked, "TERMINATED")
 
 
 def test_events_go_on_after_the_last_one_seen(http: httpx.Client, session_id: str) -> None:

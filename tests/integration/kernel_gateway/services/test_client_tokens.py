@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from kernel_gateway.errors import Conflict, IdempotencyConflict
-from kernel_gateway.faces.agentcore.client_tokens import KEPT_SECONDS, ClientTokens, compute_digest
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.background import Background
+from kernel_gateway.services.client_tokens import KEPT_SECONDS, ClientTokens, compute_digest
 from kernel_gateway.services.credentials.authentication import Identity
 from kernel_gateway.storage import principals
 from kernel_gateway.storage.database import Database

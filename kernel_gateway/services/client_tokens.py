@@ -30,7 +30,7 @@ log = structlog.get_logger(__name__)
 
 
 class ClientTokens:
-    """One for the face; what is under way is in memory."""
+    """One for the service; what is under way is in memory."""
 
     def __init__(self, database: Database, background: Background, clock: Clock) -> None:
         self._database = database
@@ -56,11 +56,10 @@ class ClientTokens:
         return await asyncio.shield(found[1])
 
     async def _first(self, key: Key, digest: str, work: Work) -> bytes:
-        before = await self._database.run(lambda c: client_tokens.find(c, key))
+        since = self._clock.now() - KEPT_SECONDS
+        before = await self._database.run(lambda c: client_tokens.find(c, key, since))
         if before is not None:
-            if before.digest != digest:
-                raise _mismatch()
-            return before.answer
+            return read_answer(before, digest)
         answer = await work()
         await self._keep(key, AnsweredRow(digest, answer))
         return answer
@@ -69,12 +68,8 @@ class ClientTokens:
         """What is done is done: an answer that cannot be kept is given all the same."""
         now = self._clock.now()
 
-        def store(connection: Connection) -> None:
-            client_tokens.remove_old(connection, now - KEPT_SECONDS)
-            client_tokens.keep(connection, key, answered, now)
-
         try:
-            await self._database.run(store)
+            await self._database.run(lambda c: keep(c, key, answered, now))
         except (GatewayError, IntegrityError) as error:
             log.warning("client_token_not_kept", operation=key[1], error=type(error).__name__)
 
@@ -88,5 +83,18 @@ def compute_digest(*parts: Any) -> str:
     return hashlib.sha256(msgspec.json.encode(plain, order="sorted")).hexdigest()
 
 
+def keep(connection: Connection, key: Key, answered: AnsweredRow, now: float) -> None:
+    """Keep an answer for as long as any is kept; raises IntegrityError when there is one."""
+    client_tokens.remove_old(connection, now - KEPT_SECONDS)
+    client_tokens.keep(connection, key, answered, now)
+
+
+def read_answer(before: AnsweredRow, digest: str) -> bytes:
+    """What was answered before to a request of this digest; raises IdempotencyConflict for one of another."""
+    if before.digest != digest:
+        raise _mismatch()
+    return before.answer
+
+
 def _mismatch() -> IdempotencyConflict:
-    return IdempotencyConflict("the clientToken was used with another request; use a new one for each request")
+    return IdempotencyConflict("this token or key was used with another request; use a new one for each request")
