@@ -142,6 +142,19 @@ export async function read(path: string, most: number, signal?: AbortSignal): Pr
   return { content, whole: size <= content.length };
 }
 
+/** Whether a durable file is the one of this digest, without its content; null: the service has no digest of it. */
+export async function isFileOf(path: string, sha256: string, signal?: AbortSignal): Promise<boolean | null> {
+  try {
+    const answer = await send("GET", path, undefined, { signal, headers: { Range: "bytes=0-0", "If-None-Match": `"${sha256}"` } });
+    return answer.headers.get("Etag")?.startsWith('"') ? false : null;
+  } catch (error) {
+    const { status } = error as Failure;
+    if (status === 304) return true;
+    if (status === 404 || status === 416) return false; // it was not there, or empty
+    throw error;
+  }
+}
+
 /** `fetch` does not say how far an upload is. */
 export function upload(path: string, file: File, onProgress: (sent: number) => void, signal?: AbortSignal): Promise<void> {
   return new Promise((done, fail) => {
@@ -180,20 +193,24 @@ export async function* follow(path: string, signal: AbortSignal, opened?: () => 
   opened?.();
   const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return;
-    const frames = (rest + value).split("\n\n");
-    rest = frames.pop()!;
-    for (const frame of frames) {
-      const fields = new Map(frame.split("\n").map((line) => {
-        const at = line.indexOf(": ");
-        return [line.slice(0, at), line.slice(at + 2)] as const;
-      }));
-      const data = fields.get("data");
-      if (data !== undefined) {
-        yield { sequence: Number(fields.get("id")), event: fields.get("event")!, data: JSON.parse(data) };
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      const frames = (rest + value).split("\n\n");
+      rest = frames.pop()!;
+      for (const frame of frames) {
+        const fields = new Map(frame.split("\n").map((line) => {
+          const at = line.indexOf(": ");
+          return [line.slice(0, at), line.slice(at + 2)] as const;
+        }));
+        const data = fields.get("data");
+        if (data !== undefined) {
+          yield { sequence: Number(fields.get("id")), event: fields.get("event")!, data: JSON.parse(data) };
+        }
       }
     }
+  } finally {
+    reader.cancel().catch(() => undefined); // who stops following lets the connection go
   }
 }

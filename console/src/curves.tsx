@@ -29,7 +29,7 @@ export function Curve({ name, points, from, to, most = 0, say }: CurveProps) {
 }
 
 /** Of many points the highest of each part, so that no peak is lost. */
-export function thin(points: readonly Point[]): readonly Point[] {
+function thin(points: readonly Point[]): readonly Point[] {
   if (points.length <= MOST_POINTS) return points;
   const each = points.length / MOST_POINTS;
   return Array.from({ length: MOST_POINTS }, (_, part) =>

@@ -3,7 +3,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { all, Dialog, Problem, useAct, useAnswer } from "./answers";
 import { ask } from "./api";
-import { size, useNow, When } from "./time";
+import { count, size, useNow, When } from "./time";
 
 export interface Environment {
   id: string; name: string; kind: "host" | "made"; description: string; digest: string; image: string; runtime: string;
@@ -234,10 +234,6 @@ function Users({ path, may, answer, problem, again }: UsersProps) {
       {answer && <UserList answer={answer} />}
     </section>
   );
-}
-
-function count(number: number, what: string): string {
-  return `${number.toLocaleString()} ${what}${number === 1 ? "" : "s"}`;
 }
 
 function UserList({ answer }: { answer: Dependents }) {

@@ -4,7 +4,8 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ask, follow, moveWidget, pages, viewOf, type Execution, type Output, type Page, type ServerEvent } from "./api";
 
-const AGAIN_SECONDS = [1, 2, 5, 10, 30];
+/** So long is waited before each further try, and then as the last says. */
+export const AGAIN_SECONDS = [1, 2, 5, 10, 30];
 const FRAME_MILLISECONDS = 60;
 /** Answers that asking again does not change. */
 const FINAL = [401, 403, 404];
@@ -48,7 +49,7 @@ const LOOK_MILLISECONDS = 80;
 
 /**
  * Everything this knows is in one map by id; what is shown is a copy of it, made a few times a second at most. `whole`:
- * all outputs are asked for, as far as they are kept.
+ * all outputs are asked for, as far as they are kept. Without an `id` there are none yet.
  */
 export function useExecutions(id: string, whole = false): Followed {
   const wanted = useRef<(ids: string[], from: number) => void>(() => undefined);
@@ -59,6 +60,7 @@ export function useExecutions(id: string, whole = false): Followed {
   const state = useRef(shown);
 
   useEffect(() => {
+    if (!id) return;
     const stop = new AbortController();
     const known = new Map<string, Execution>();
     const streams = new Map<string, AbortController>();

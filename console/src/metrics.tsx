@@ -13,7 +13,7 @@ const MOST_SAMPLES = 720;
 type Sample = Map<string, number>;
 interface Shown { name: string; of: (now: Sample, before: Sample | null, seconds: number) => number | null; say: (value: number) => string }
 
-const count = (value: number) => (Math.round(value * 10) / 10).toLocaleString();
+const tell = (value: number) => (Math.round(value * 10) / 10).toLocaleString();
 /** How much a counter has grown in a second; null where it is not known yet, or the service was started again. */
 const rate = (name: string) => (now: Sample, before: Sample | null, seconds: number) =>
   before === null || seconds <= 0 || sum(now, name) < sum(before, name) ? null : (sum(now, name) - sum(before, name)) / seconds;
@@ -24,18 +24,19 @@ const mean = (name: string) => (now: Sample, before: Sample | null) => {
 };
 
 const SHOWN: Shown[] = [
-  { name: "Live sessions", of: gauge('sandcell_sessions{state="ready"}'), say: count },
-  { name: "Executions that run", of: gauge("sandcell_executions_running"), say: count },
-  { name: "Executions that wait", of: gauge("sandcell_executions_waiting"), say: count },
-  { name: "Executions a minute", of: (...all) => { const found = rate("sandcell_executions_total")(...all); return found === null ? null : found * 60; }, say: count },
+  { name: "Live sessions", of: gauge('sandcell_sessions{state="ready"}'), say: tell },
+  { name: "Executions that run", of: gauge("sandcell_executions_running"), say: tell },
+  { name: "Executions that wait", of: gauge("sandcell_executions_waiting"), say: tell },
+  { name: "Executions a minute", of: (...all) => { const found = rate("sandcell_executions_total")(...all); return found === null ? null : found * 60; }, say: tell },
   { name: "Memory of sandboxes", of: gauge("sandcell_sandboxes_memory_bytes"), say: size },
-  { name: "Processors in use by sandboxes", of: rate("sandcell_live_sessions_cpu_seconds"), say: count },
+  { name: "Processors in use by sandboxes", of: rate("sandcell_live_sessions_cpu_seconds"), say: (value) => value.toFixed(2) },
   { name: "Wait in the queue, on average", of: mean("sandcell_execution_queue_seconds"), say: (value) => duration(value * 1000) },
   { name: "A query of the database, on average", of: mean("sandcell_database_seconds"), say: (value) => duration(value * 1000) },
+  { name: "Workspaces in the spool", of: gauge("sandcell_spool_workspaces"), say: tell },
   { name: "Bytes that wait for the store", of: gauge("sandcell_flush_pending_bytes"), say: size },
   { name: "Written to the store a second", of: rate("sandcell_store_written_bytes_total"), say: size },
   { name: "Memory of the service", of: gauge("process_resident_memory_bytes"), say: size },
-  { name: "Audit records that wait", of: gauge("sandcell_audit_waiting_records"), say: count },
+  { name: "Audit records that wait", of: gauge("sandcell_audit_waiting_records"), say: tell },
 ];
 
 /** All of a name, whatever their labels; or one of them, by its name with labels. */
@@ -45,7 +46,7 @@ function sum(sample: Sample, name: string): number {
   return found;
 }
 
-export function parseMetrics(text: string): Sample {
+function parseMetrics(text: string): Sample {
   const found: Sample = new Map();
   for (const line of text.split("\n")) {
     const at = line.lastIndexOf(" ");

@@ -2,10 +2,10 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { all, Copied, Dialog, later, Problem, useAct, useAnswer } from "./answers";
-import { ask, type Session, type Who } from "./api";
+import { ask, readText, type Session, type Who } from "./api";
 import { Audit } from "./audit";
 import type { Environment } from "./environments";
-import { duration, size, useNow, When } from "./time";
+import { count, duration, size, useNow, When } from "./time";
 
 interface Usage {
   principal: string; workspaces: number; live_workspaces: number; file_count: number; size_bytes: number; datasets: number;
@@ -158,7 +158,7 @@ function Quota({ principal, onClose }: { principal: Principal; onClose: (changed
 function stateOf(token: Token, now: number) {
   if (token.revoked_at) return <span class="state ended">Revoked <When time={token.revoked_at} now={now} /></span>;
   if (token.expires_at && Date.parse(token.expires_at) < now) return <span class="state ended">Expired <When time={token.expires_at} now={now} /></span>;
-  return <span class="state live">{token.expires_at ? <>Until <When time={token.expires_at} now={now} /></> : "Counts"}</span>;
+  return <span class="state live">{token.expires_at ? <>Ends <When time={token.expires_at} now={now} /></> : "Counts"}</span>;
 }
 
 function Tokens({ who }: { who: Who }) {
@@ -294,10 +294,15 @@ function Pools() {
 
 type Owned = Session & { principal?: string };
 
-/** What of live sessions is not in the store yet: it is on this host's disk until the store takes it. */
+async function readSpooled(signal: AbortSignal): Promise<number> {
+  return Number(/^sandcell_spool_workspaces (\S+)$/m.exec(await readText("/metrics", signal))?.[1] ?? 0);
+}
+
+/** What is not in the store yet: it is in live sandboxes, or in the spool on the service's disk, until the store takes it. */
 function Store({ everybody, who }: { everybody: boolean; who: Who }) {
   const path = everybody ? "/v1/admin/sessions" : "/v1/sessions";
   const { found, problem, again } = useAnswer((signal) => all<Owned>(`${path}?status=READY&limit=200`, signal), [path], 5);
+  const { found: spooled } = useAnswer(async (signal) => (everybody ? readSpooled(signal) : null), [path], 5);
   const now = useNow(5);
   const waiting = (found ?? []).filter((each) => each.sync.pending || each.sync.error);
   const bytes = waiting.reduce((sum, each) => sum + each.sync.pending_bytes, 0);
@@ -306,6 +311,8 @@ function Store({ everybody, who }: { everybody: boolean; who: Who }) {
       <Problem text={problem} again={again} />
       {found && <p class="hint">{found.length === 0 ? "No session is live." : waiting.length === 0 ? `All files of ${found.length} live sessions are in the store.`
         : `${waiting.length} of ${found.length} live sessions have files that are not in the store yet: ${size(bytes)}.`}</p>}
+      {spooled !== null && (spooled === 0 ? <p class="hint">Nothing of ended sessions waits in the spool.</p>
+        : <p class="note">The files of {count(spooled, "ended session")} are in the spool, on the disk of the service's host, until the store takes them.</p>)}
       {waiting.length > 0 && (
         <div class="scroll" tabIndex={0} role="group" aria-label="Sessions with files that wait">
           <table class="list">

@@ -137,7 +137,7 @@ function Pdf({ content }: { content: Uint8Array<ArrayBuffer> }) {
 }
 
 /** Fields of lines as RFC 4180 has them; quotes may hold separators and line ends. */
-export function parseTable(text: string, separator: string): string[][] {
+function parseTable(text: string, separator: string): string[][] {
   const rows: string[][] = [];
   let row: string[] = [];
   let at = 0;

@@ -1,19 +1,19 @@
 // A replay as it goes on: each cell as it was recorded and as it came out, with the verdict on it.
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { Problem, useAct } from "./answers";
-import { ask, download, follow, pages, type Execution } from "./api";
+import { ask, download, follow } from "./api";
+import { AGAIN_SECONDS, useExecutions } from "./executions";
 import { Pair } from "./pairs";
 import { duration } from "./time";
 
 interface Verdict { number: number; id: string; verdict: string; why: string; diff: string; status: string | null; execution_id: string | null; seconds: number | null }
 interface Replay {
   id: string; status: "running" | "done" | "stopped" | "failed"; session_id: string | null; cells: number; of: string | null;
-  started_at: string; ended_at: string | null; verdicts: Verdict[]; counts: Record<string, number>; same: boolean;
+  started_at: string; ended_at: string | null; verdicts: Verdict[]; same: boolean;
   session_live: boolean; error: { code: string; message: string } | null;
 }
 
-const AGAIN_SECONDS = [1, 2, 5, 10, 30];
 const GOOD = ["same", "new"];
 const OPEN = ["cannot_tell", "not_deterministic", "not_run"];
 const WORDS: Record<string, string> = {
@@ -25,65 +25,51 @@ function markOf(verdict: string): string {
   return GOOD.includes(verdict) ? "live" : OPEN.includes(verdict) ? "busy" : "bad";
 }
 
-/** The replay and both records, by the ids of executions; asked for again as its events come. */
+/** The replay, as its events say how it goes on. */
 function useReplay(id: string) {
   const [replay, setReplay] = useState<Replay | null>(null);
-  const [records, setRecords] = useState<ReadonlyMap<string, Execution>>(new Map());
   const [problem, setProblem] = useState("");
   useEffect(() => {
     const stop = new AbortController();
-    const known = new Map<string, Execution>();
-    const listed = new Set<string>();
-    const pause = (seconds: number) => new Promise((done) => setTimeout(done, seconds * 1000));
-
-    async function list(session: string | null): Promise<void> {
-      if (!session || listed.has(session)) return;
-      listed.add(session);
-      try {
-        for await (const page of pages<Execution>(`/v1/sessions/${session}/executions?limit=100`, stop.signal)) page.forEach((each) => known.set(each.id, each));
-      } catch (error) {
-        listed.delete(session);
-        throw error;
-      }
-    }
-    async function look(): Promise<Replay> {
+    async function look(): Promise<boolean> {
       const found = await ask<Replay>("GET", `/v1/replays/${id}`, undefined, stop.signal);
-      await list(found.of);
-      await list(found.session_id);
-      for (const { execution_id: execution } of found.verdicts) {
-        if (execution && found.session_id && !known.get(execution)?.ended_at) {
-          known.set(execution, await ask("GET", `/v1/sessions/${found.session_id}/executions/${execution}`, undefined, stop.signal));
-        }
-      }
-      setRecords(new Map(known));
       setReplay(found);
-      return found;
+      setProblem("");
+      return found.status === "running";
     }
     async function watch(): Promise<void> {
       for (let failures = 0; !stop.signal.aborted;) {
         try {
-          if ((await look()).status !== "running") return;
-          for await (const event of follow(`/v1/replays/${id}/events`, stop.signal)) {
+          if (!await look()) return;
+          for await (const { event, data } of follow(`/v1/replays/${id}/events`, stop.signal)) {
             failures = 0;
-            setProblem("");
-            if (event.event === "verdict" || event.event === "ended") await look();
+            if (event === "verdict") setReplay((known) => known && { ...known, verdicts: judge(known.verdicts, data) });
+            else if (event !== "cell") await look();
           }
         } catch (error) {
           if (stop.signal.aborted) return;
           if ((error as { status?: number }).status === 404) { setProblem("There is no such replay: it ended a while ago, or the service has started again since."); return; }
           setProblem(`${(error as Error).message} Trying again.`);
         }
-        await pause(AGAIN_SECONDS[Math.min(failures++, AGAIN_SECONDS.length - 1)]!);
+        await new Promise((done) => setTimeout(done, 1000 * AGAIN_SECONDS[Math.min(failures++, AGAIN_SECONDS.length - 1)]!));
       }
     }
     void watch();
     return () => stop.abort();
   }, [id]);
-  return { replay, records, problem };
+  return { replay, problem };
+}
+
+/** A second run may give a better verdict on a cell. */
+function judge(verdicts: Verdict[], verdict: Verdict): Verdict[] {
+  return verdicts.some((each) => each.id === verdict.id) ? verdicts.map((each) => (each.id === verdict.id ? verdict : each)) : [...verdicts, verdict];
 }
 
 export function ReplayPage({ id, may }: { id: string; may: boolean }) {
-  const { replay, records, problem } = useReplay(id);
+  const { replay, problem } = useReplay(id);
+  const recorded = useExecutions(replay?.of ?? "", true);
+  const replayed = useExecutions(replay?.session_id ?? "", true);
+  const records = useMemo(() => new Map([...recorded.executions, ...replayed.executions].map((each) => [each.id, each])), [recorded.executions, replayed.executions]);
   const [only, setOnly] = useState(false);
   const { doing, failed, act } = useAct();
   const shown = (replay?.verdicts ?? []).filter((each) => !only || !GOOD.includes(each.verdict));
@@ -104,7 +90,7 @@ export function ReplayPage({ id, may }: { id: string; may: boolean }) {
           <button type="button" class="danger" disabled={doing} onClick={() => act(() => ask("DELETE", `/v1/replays/${id}`))}>Stop</button>
         )}
       </div>
-      <Problem text={problem || failed} />
+      <Problem text={problem || failed || recorded.problem || replayed.problem} />
       {replay?.error && <p class="problem">{replay.error.message}</p>}
       <div class="scroll pairs" tabIndex={0} role="group" aria-label="Cells as recorded and as replayed">
         <div class="sides titles"><h2>Recorded</h2><h2>Replayed</h2></div>
@@ -120,7 +106,9 @@ export function ReplayPage({ id, may }: { id: string; may: boolean }) {
 
 function Progress({ replay }: { replay: Replay }) {
   const done = replay.verdicts.length;
-  const counts = Object.entries(replay.counts).filter(([, count]) => count > 0).map(([name, count]) => `${count} ${WORDS[name] ?? name}`).join(", ");
+  const counted = new Map<string, number>();
+  for (const { verdict } of replay.verdicts) counted.set(verdict, (counted.get(verdict) ?? 0) + 1);
+  const counts = [...counted].map(([name, count]) => `${count} ${WORDS[name] ?? name}`).join(", ");
   if (replay.status === "running") {
     return <span class="hint" role="status"><progress max={replay.cells} value={done} aria-label="Cells judged" /> {done} of {replay.cells} cells{counts && `: ${counts}`}</span>;
   }

@@ -3,6 +3,7 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { later, Problem, useAct } from "./answers";
 import { ask, download, type ChangedFile, type Execution, type Failure, type Session, type Who } from "./api";
+import type { AttachToken } from "./attach";
 import { Cells } from "./cells";
 import type { Editor } from "./editor";
 import { useExecutions } from "./executions";
@@ -31,6 +32,7 @@ export function SessionPage({ id, who }: { id: string; who: Who }) {
   const [failed, setFailed] = useState("");
   const [panel, setPanel] = useState<Panel>("");
   const [shown, setShown] = useState<"" | "attach" | "compare">("");
+  const [attached, setAttached] = useState<AttachToken | null>(null);
   const [timeline, setTimeline] = useState(false);
   const [shell, setShell] = useState(false);
   const [used, setUsed] = useState<Used[]>([]);
@@ -131,7 +133,7 @@ export function SessionPage({ id, who }: { id: string; who: Who }) {
       <p class="hidden" role="status">{busy ? "Code is running" : "Idle"}</p>
       {session?.ended && <p class="note">This session ended <When time={session.ended.at} now={now} />: {session.ended.detail || session.ended.reason}.</p>}
       {usable && may && <Prompt id={id} waiting={waiting} />}
-      {shown === "attach" && <Attach id={id} name={who.principal} onClose={() => setShown("")} />}
+      {shown === "attach" && <Attach id={id} name={who.principal} kept={attached} keep={setAttached} onClose={() => setShown("")} />}
       {shown === "compare" && session && <Choose session={session} onClose={() => setShown("")} />}
     </section>
   );

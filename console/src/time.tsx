@@ -1,4 +1,4 @@
-// Times as people say them, with the exact one on hover; sizes and durations.
+// Times as people say them, with the exact one on hover; sizes, durations and counts.
 
 import { useEffect, useState } from "preact/hooks";
 
@@ -39,4 +39,8 @@ export function size(bytes: number): string {
   let unit = 0;
   while (bytes >= 1000 && unit < units.length - 1) { bytes /= 1000; unit += 1; }
   return `${bytes < 10 && unit > 0 ? bytes.toFixed(1) : Math.round(bytes)} ${units[unit]}`;
+}
+
+export function count(number: number, what: string): string {
+  return `${number.toLocaleString()} ${what}${number === 1 ? "" : "s"}`;
 }

@@ -597,7 +597,14 @@ class Services(Foundation):
 
     def _build_figures(self) -> None:
         """What is said to Prometheus."""
-        self.figures = LiveFigures(self.clock, self.background, self.registry, self.pools, self.audit)
+        self.figures = LiveFigures(
+            clock=self.clock,
+            background=self.background,
+            registry=self.registry,
+            pools=self.pools,
+            audit=self.audit,
+            spool=self.spool,
+        )
 
     def _build_shutdown(self) -> None:
         self.shutdown = Shutdown(

@@ -15,6 +15,7 @@ from kernel_gateway import metrics
 from kernel_gateway.services.audit.log import Audit
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock
+from kernel_gateway.services.mirroring.spool import Spool
 from kernel_gateway.services.pools.pools import Pools
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
@@ -30,13 +31,16 @@ Figures = Iterator[Metric]
 class LiveFigures(Collector):
     """`page` is what a scrape gets: at once, of sandboxes as they were measured after the scrape before."""
 
-    def __init__(self, clock: Clock, background: Background, registry: Registry, pools: Pools, audit: Audit) -> None:
+    def __init__(
+        self, *, clock: Clock, background: Background, registry: Registry, pools: Pools, audit: Audit, spool: Spool
+    ) -> None:
         self._clock = clock
         self._background = background
         self._measuring: asyncio.Task[None] | None = None
         self._registry = registry
         self._pools = pools
         self._audit = audit
+        self._spool = spool
 
     def page(self) -> bytes:
         """All figures in Prometheus' text format."""
@@ -52,6 +56,8 @@ class LiveFigures(Collector):
         live = list(self._registry)
         yield from _describe_sessions(live)
         yield from _describe_flushes(live, self._clock.now())
+        waiting = len(self._spool.waiting())
+        yield _gauge("sandcell_spool_workspaces", "Workspaces on this host's disk that wait for the store", waiting)
         yield from self._describe_pools()
         yield from self._describe_audit()
 

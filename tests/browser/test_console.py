@@ -188,6 +188,7 @@ async def wait_for_file(directory: Path, content: str) -> None:
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.sample("pages")
 def test_a_person_signs_in_looks_steps_in_and_signs_out(service: RunningService, tmp_path: Path) -> None:
     asyncio.run(steps_in(service, tmp_path))
 

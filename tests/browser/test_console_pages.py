@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -11,6 +12,8 @@ import pytest
 
 from tests.browser.chromium import DEADLINE_SECONDS, Page, chromium
 from tests.browser.test_console import TEXT, sign_in
+from tests.conftest import MakeService
+from tests.doubles.package_index import PackageIndex, package_index
 from tests.running_service import RunningService
 
 OPENED = "[...document.querySelectorAll('dialog')].at(-1)"
@@ -209,22 +212,85 @@ async def only_looks(service: RunningService, directory: Path) -> None:
 
 
 @pytest.mark.sample("pages")
+def test_what_is_refused_is_said_and_a_revoked_token_signs_out(service: RunningService, tmp_path: Path) -> None:
+    asyncio.run(is_refused(service, tmp_path))
+
+
+async def is_refused(service: RunningService, directory: Path) -> None:
+    async with chromium(directory) as page:
+        with service.client() as client:
+            name = f"eve-{uuid.uuid4().hex[:8]}"
+            token = client.create_token(name)
+            client.set_quota(name, 1)
+            with service.client(token.token) as theirs:
+                session = theirs.start_session("python")
+                await page.visit(service.url)
+                await fill(page, "Token", token.token or "")
+                await press(page, "Sign in")
+                await press(page, "New session")
+                await press(page, "Start")
+                await page.wait_for("document.querySelector('dialog [role=alert]')?.innerText.includes('session')")
+                theirs.stop_session(session.id)
+                await press(page, "Start")  # asked again, once there is room
+                await page.wait_for("location.hash.startsWith('#/sessions/')")
+                await page.wait_for("!!document.querySelector('.menu')")
+                client.revoke_token(token.id)
+                await page.wait_for(f"{TEXT}.includes('You were signed out. Sign in again to go on.')")
+                client.disable_principal(name)
+        assert page.of("Runtime.exceptionThrown") == []
+
+
+@pytest.fixture(scope="module")
+def index() -> Iterator[PackageIndex]:
+    with package_index() as index:
+        yield index
+
+
+@pytest.mark.sample("pages")
 @pytest.mark.long
-def test_packages_are_built_while_one_reads_the_log(make_service, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    asyncio.run(builds(make_service(added_packages_images="python"), tmp_path))
+def test_packages_are_built_while_one_reads_the_log(
+    make_service: MakeService, index: PackageIndex, tmp_path: Path
+) -> None:
+    file = tmp_path / "environments.toml"
+    file.write_text(f'[indexed]\nimage = "python"\nindex_url = "{index.url}"\n')
+    service = make_service(environments_file=file, added_packages_images="indexed")
+    asyncio.run(builds(service, index, tmp_path))
 
 
-async def builds(service: RunningService, directory: Path) -> None:
-    """Without an index nothing can be fetched: it fails, with the log and a sentence."""
+async def make_with(page: Page, name: str, package: str) -> None:
+    await go(page, "#/environments")
+    await press(page, "New environment")
+    await fill(page, "Name", name)
+    await fill(page, "Made from", "indexed")
+    await fill(page, "Python packages to add", package)
+    await press(page, "Make")
+    await page.wait_for(f"document.querySelector('h1')?.innerText === {name!r}")
+
+
+async def builds(service: RunningService, index: PackageIndex, directory: Path) -> None:
+    """One is ready in the end, of which the log came while it was built; of another the index has no package."""
+    state = "document.querySelector('.state')?.innerText"
+    log = "(document.querySelector('.log')?.innerText ?? '')"
+    index.add("tiny-sample", sample="GREETING = 'installed'")
     async with chromium(directory) as page:
         await sign_in(page, service)
-        await go(page, "#/environments")
-        await press(page, "New environment")
-        await fill(page, "Name", "broken")
-        await fill(page, "Python packages to add", "there-is-no-such-package-of-this-name==1.0")
-        await press(page, "Make")
-        await page.wait_for("!!document.querySelector('.log')")
-        await page.wait_for("document.querySelector('.state').innerText === 'Failed'")
-        await page.wait_for("document.querySelector('.log').innerText.includes('there-is-no-such-package')")
+        index.held.clear()
+        await make_with(page, "weather", "tiny-sample==1.0")
+        await page.wait_for(f"{state} === 'Building'")
+        await page.wait_for(f"{log}.length > 0 && {log} !== 'Nothing was printed yet.'")
+        before = await page.evaluate(log)
+        await page.screenshot(directory / "building.png")
+        index.held.set()
+        await page.wait_for(f"{state} === 'Ready'")
+        await page.wait_for(f"{log}.includes('Successfully installed tiny-sample-1.0')")
+        assert before in await page.evaluate(log)
+        await page.wait_for(f"{TEXT}.includes('Python packages added\\ntiny-sample==1.0')")
+        await fill(page, "Search packages", "tiny")
+        await page.wait_for("document.querySelector('.narrow tbody tr')?.innerText.startsWith('tiny-sample')")
+
+        await make_with(page, "broken", "there-is-no-such-package-of-this-name==1.0")
+        await page.wait_for(f"{state} === 'Failed'")
+        await page.wait_for(f"{log}.includes('there-is-no-such-package')")
         assert await page.evaluate("document.querySelector('.parts .problem').innerText.length > 10")
         await page.screenshot(directory / "failed.png")
+        assert page.of("Runtime.exceptionThrown") == []

@@ -180,8 +180,14 @@ async def takes_over(service: RunningService, directory: Path) -> None:
             token = address.partition("=")[2]
             assert line == f"sandcell attach {session.id} --url {service.url} --token {token} --open"
             await page.screenshot(directory / "attach.png")
+            await press(page, "Done")
+            await page.wait_for(f"!{OPENED}")
+            await press(page, "Attach")  # the same lines: no further token is made
+            await page.wait_for(f"{OPENED}?.querySelectorAll('input')[1]?.value === {address!r}")
+            assert len(client.list_attach_tokens(session.id).items) == 1
             await press(page, "Revoke admin")
             await page.wait_for(f"!{OPENED}.innerText.includes('Who may attach now')")
+            assert not await page.evaluate(f"{OPENED}.innerText.includes('VS Code')")  # lines that count no longer
             (revoked,) = client.list_attach_tokens(session.id).items
             assert revoked.revoked_at is not None
         assert page.of("Runtime.exceptionThrown") == []

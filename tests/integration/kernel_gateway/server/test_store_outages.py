@@ -102,11 +102,13 @@ def test_a_session_that_ends_in_an_outage_leaves_its_files_here_until_it_is_over
     assert ended["status"] == "TERMINATED"
     assert "waits on this host" in ended["ended"]["detail"]
     assert said in ended["ended"]["detail"]
+    assert "\nsandcell_spool_workspaces 1.0\n" in rest.http.get("/metrics").text
     refused = rest.http.post("/v1/sessions", json={"workspace_id": session.workspace_id})
     assert (refused.status_code, refused.json()["error"]["code"]) == (503, "store_unavailable")
     faulty.heal()
     eventually(lambda: durable(session, "late") == "kept too")
     assert durable(session, "f") == "kept"
+    eventually(lambda: "\nsandcell_spool_workspaces 0.0\n" in rest.http.get("/metrics").text)
 
 
 @pytest.mark.long
