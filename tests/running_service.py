@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 class RunningService:
     """Starts and stops the service on a free port; `url` and `token` are those of the running process.
 
-    Settings are those of the service, by name. `place` is a command that starts it elsewhere and becomes it, `python`
-    the interpreter that has it. What it printed is in `output`, and in the assertion when it does not start. `every`
-    has those that this process knows.
+    Settings are those of the service, by name; one that is None is not given at all. `place` is a command that starts
+    it elsewhere and becomes it, `python` the interpreter that has it. What it printed is in `output`, and in the
+    assertion when it does not start. `every` has those that this process knows.
     """
 
     every: ClassVar[WeakSet[RunningService]] = WeakSet()
@@ -100,7 +100,7 @@ class RunningService:
                 **_clean_environment(),
                 "XDG_CONFIG_HOME": str(self.data_dir / "config"),
                 **self._extra_environment,
-                **{f"SANDCELL_{key.upper()}": str(value) for key, value in self._settings.items()},
+                **{f"SANDCELL_{key.upper()}": str(each) for key, each in self._settings.items() if each is not None},
             },
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
