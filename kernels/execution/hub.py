@@ -352,9 +352,12 @@ class Hub:
         finally:
             del self._requests[msg_id]
 
-    def note_interrupt(self) -> None:
-        """Called before the kernel is interrupted on request: what runs then ends as `interrupted`."""
-        self.interrupts += 1
+    def note_interrupt(self, execution_id: str = "") -> None:
+        """Called before the kernel is interrupted on request: that execution, or what runs, ends as `interrupted`."""
+        if execution_id:
+            self.interrupted.add(execution_id)
+        else:
+            self.interrupts += 1
 
     def fail(self, error: KernelsError) -> None:
         """The kernel is gone: everyone who waits gets this error now, everyone who comes later gets it too."""

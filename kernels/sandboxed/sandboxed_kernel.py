@@ -275,14 +275,17 @@ class SandboxedKernel:
         if self.hub is not None:
             self._kills.note_life()
 
-    async def interrupt(self) -> None:
-        """Stop what runs, Python code by KeyboardInterrupt; it ends as `interrupted`. An idle kernel stays as it is."""
+    async def interrupt(self, execution_id: str = "") -> None:
+        """Stop what runs, Python code by KeyboardInterrupt; it ends as `interrupted`. An idle kernel stays as it is.
+
+        With an id it is for that code alone, and not for what may run by the time that the kernel gets it.
+        """
         if self._node is not None:
             self._node.cancel()
         elif (busy := next((each for each in self._seconds() if each.busy), None)) is not None:
             await busy.interrupt()
         else:
-            await self._interrupt_python()
+            await self._interrupt_python(execution_id)
 
     def _seconds(self) -> list[SecondKernel]:
         """The kernels beside Python's, started or not."""
@@ -311,10 +314,10 @@ class SandboxedKernel:
         if found is not None:
             found.handle_exit(gone)
 
-    async def _interrupt_python(self) -> None:
+    async def _interrupt_python(self, execution_id: str) -> None:
         if self._hub is not None:
-            self._hub.note_interrupt()
-        await self.guest.interrupt_kernel()
+            self._hub.note_interrupt(execution_id)
+        await self.guest.interrupt_kernel(run=execution_id)
 
     async def _run_node(
         self, code: str, language: str, timeout_seconds: float, emit: Callable[[Event], None]

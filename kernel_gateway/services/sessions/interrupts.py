@@ -29,7 +29,7 @@ async def interrupt_code(live: LiveSession, background: Background, grace_second
     if kernel is None:
         return None
     with translated():
-        await kernel.interrupt()
+        await kernel.interrupt(job.row.id if job is not None and job.executing else "")
     if job is None or not job.executing:
         return None
     return background.spawn(_watch_interrupt(live, job, grace_seconds), f"interrupt of {job.row.id}")

@@ -108,11 +108,19 @@ class Shell(ZMQInteractiveShell):
         super().init_history()
         cast("Any", self).history_manager.outputs = Forgetful()
 
+    async def run_code(self, *arguments: Any, **options: Any) -> Any:
+        """Called for each statement of a cell."""
+        error = cast("Any", self).kernel.begin_code()
+        if error is not None:
+            raise error
+        return await super().run_code(*arguments, **options)
+
     def _get_exc_info(self, *arguments: Any) -> Any:
-        """Called for each traceback that is shown: the handler of our signal is no part of the user's code."""
+        """Called for each traceback that is shown: what raises an interrupt is no part of the user's code."""
         found = super()._get_exc_info(*arguments)
-        if isinstance(found[1], guard.MemoryGuard):
-            guard.cut_last_frame(found[2], Kernel.guard_memory.__code__)
+        if isinstance(found[1], (guard.MemoryGuard, KeyboardInterrupt)):
+            for ours in (Kernel.guard_memory, Shell.run_code):
+                guard.cut_last_frame(found[2], ours.__code__)
         return found
 
     def _tee(self, channel: str) -> Any:
@@ -180,9 +188,9 @@ class Kernel(IPythonKernel):
 
         Raised before that, it would end ipykernel's own handling of the request, and the request would get no reply.
         """
-        super().pre_handler_hook()
+        # Not the hook of ipykernel, which has the request be ended for a moment.
         self._interrupted_early = False
-        signal.signal(signal.SIGINT, self._keep_interrupt)
+        self.saved_sigint_handler = signal.signal(signal.SIGINT, self._keep_interrupt)
 
     def _interruptible(self, handler: Callable[..., Any]) -> Callable[..., Any]:
         """A handler of messages that may call code, as a widget's does: an interrupt ends that."""
@@ -200,6 +208,24 @@ class Kernel(IPythonKernel):
 
     def _keep_interrupt(self, *_signal: object) -> None:
         self._interrupted_early = True
+
+    def _raise_and_keep(self, *_signal: object) -> None:
+        """Handle an interrupt while IPython prepares a cell: callbacks that it calls may let it pass, or hang."""
+        self._interrupted_early = True
+        raise KeyboardInterrupt
+
+    def begin_code(self) -> BaseException | None:
+        """What ends a cell, called before each of its statements: an interrupt that IPython let pass before the first.
+
+        From here on one ends the code itself.
+        """
+        if threading.current_thread() is threading.main_thread():
+            if signal.getsignal(signal.SIGINT) == self._raise_and_keep:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+            if self._interrupted_early:
+                self._interrupted_early = False
+                return guard.take(self._guard_file) or KeyboardInterrupt()
+        return None
 
     def guard_memory(self, _signal: object, frame: Any) -> None:
         """Handle the guest's word that memory runs out: a cell's code gets an error, whatever else runs is interrupted.
@@ -342,7 +368,7 @@ class Kernel(IPythonKernel):
         try:
             if threading.current_thread() is threading.main_thread():
                 self._free_memory.code_begins()
-                signal.signal(signal.SIGINT, signal.default_int_handler)
+                signal.signal(signal.SIGINT, self._raise_and_keep)
                 if self._is_interrupted():
                     raise guard.take(self._guard_file) or KeyboardInterrupt
             return await super().do_execute(*arguments, **options)

@@ -308,6 +308,27 @@ kernel._publish_execute_input = publish_and_signal
     asyncio.run(with_hub(start(), scenario))
 
 
+def test_an_interrupt_that_meets_ipython_before_the_code_ends_the_code(on_kernel: OnKernel) -> None:
+    interrupt_once = """
+import os, signal
+def interrupt(_info):
+    get_ipython().events.unregister("pre_run_cell", interrupt)
+    os.kill(os.getpid(), signal.SIGINT)
+get_ipython().events.register("pre_run_cell", interrupt)
+"""
+
+    async def scenario(runner: Runner) -> None:
+        await runner.run(interrupt_once)
+        running = asyncio.ensure_future(runner.run("ran = True"))
+        await asyncio.sleep(0)
+        runner.hub.note_interrupt()
+        outcome = await running
+        assert (outcome.status, outcome.error and outcome.error.name) == ("interrupted", "KeyboardInterrupt")
+        assert (await runner.run("assert 'ran' not in globals()")).status == "ok"
+
+    on_kernel(scenario)
+
+
 def test_interrupted_code_that_the_kernel_gives_no_reply_to_is_interrupted(start: Callable[..., RunningKernel]) -> None:
     give_up = """
 async def give_up(*request):

@@ -315,6 +315,39 @@ def test_a_sandbox_is_taken_up_again_with_its_globals(on_stage: Callable[[Test],
     on_stage(test)
 
 
+COUNT_INTERRUPTS = """
+import pathlib, signal, time
+caught = 0
+def catch(*_signal):
+    global caught
+    caught += 1
+signal.signal(signal.SIGINT, catch)
+print('begun', flush=True)
+while not pathlib.Path('enough').exists():
+    time.sleep(0.01)
+caught
+"""
+
+
+@pytest.mark.sample("sandboxed")
+def test_an_interrupt_of_code_that_has_ended_meets_none_that_runs_after_it(on_stage: Callable[[Test], None]) -> None:
+    async def test(stage: Stage) -> None:
+        async def say(line: str) -> None:
+            await stage.kernel.guest.run_command(line, timeout_seconds=120, output_bytes=1_000)
+
+        await stage.run("1", execution_id="first")
+        running = asyncio.create_task(stage.run(COUNT_INTERRUPTS, execution_id="second"))
+        await eventually(lambda: any("begun" in event.data.get("text", "") for event in stage.events))
+        for late in ("first", "first", "second"):
+            await stage.kernel.interrupt(late)
+            await say("sleep 0.2")  # two that come at the same time count as one
+        await say("touch enough")
+        outcome = await running
+        assert (outcome.status, outcome.outputs[-1]["data"]["text/plain"]) == ("ok", "1")
+
+    on_stage(test)
+
+
 @pytest.mark.sample("sandboxed")
 def test_a_busy_sandbox_is_taken_up_while_it_is_busy(on_stage: Callable[[Test], None]) -> None:
     async def test(stage: Stage) -> None:

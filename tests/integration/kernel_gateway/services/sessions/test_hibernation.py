@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kernel_gateway.errors import Conflict, NoMemory, QuotaReached, SessionBusy, SessionLimit, StoreUnavailable
+from kernel_gateway.errors import (
+    Conflict,
+    DatabaseUnavailable,
+    NoMemory,
+    QuotaReached,
+    SessionBusy,
+    SessionLimit,
+    StoreUnavailable,
+)
 from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.replays.verdicts import CARRIED
 from kernel_gateway.services.sessions.hibernating.hibernation import RETRY_SECONDS
@@ -154,7 +163,17 @@ def test_its_life(house: House) -> None:
         async with house.gateway(hibernated_sessions=1, sweep_interval_seconds=10**6) as gateway:
             session = await fill(gateway, timeout_seconds=1_000, idle_timeout_seconds=1_000)
             await a_large_home(gateway)
-            for part in (refusals, store_away, uses_meanwhile, two_wakes, a_blank_kernel, time, the_end):
+            for part in (
+                refusals,
+                store_away,
+                database_away,
+                cut_off,
+                uses_meanwhile,
+                two_wakes,
+                a_blank_kernel,
+                time,
+                the_end,
+            ):
                 await part(house, gateway, session)
 
     asyncio.run(test())
@@ -168,6 +187,49 @@ async def a_large_home(gateway: Gateway) -> None:
     assert report is not None
     assert "/home/user holds more than may be kept: " in "".join(report.lost), report.lost
     assert await gateway.text(session, "value, __import__('os').path.exists('/home/user/large')") == "(40, False)"
+    await gateway.services.sessions.stop(gateway.me, session.id)
+
+
+@asynccontextmanager
+async def locked_database(house: House) -> AsyncIterator[None]:
+    """Another process has the database, for longer than a statement waits for it."""
+    with closing(
+        sqlite3.connect(Path(house.settings.data_dir) / "state" / "sandcell.db", isolation_level=None)
+    ) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+
+
+async def database_away(house: House, gateway: Gateway, _session: Session) -> None:
+    session = await fill(gateway)
+    async with locked_database(house):
+        with pytest.raises(DatabaseUnavailable):
+            await hibernate(gateway, session)
+    assert (await gateway.show(session)).status == "READY"
+    assert await gateway.text(session, "value") == "40"
+    await hibernate(gateway, session)
+    async with locked_database(house):
+        with pytest.raises(DatabaseUnavailable):
+            await gateway.services.hibernation.resume(gateway.me, session.id)
+        assert (await gateway.show(session)).status == "HIBERNATED"
+        left = await gateway.services.runtime.list()
+        assert session.id not in {each.sandbox_id for each in left}
+    assert await gateway.text(session, "value, open('kept.txt').read()") == "(40, 'from before')"
+    await gateway.services.sessions.stop(gateway.me, session.id)
+
+
+async def cut_off(house: House, gateway: Gateway, _session: Session) -> None:
+    """Code that wakes a session and is interrupted meanwhile has ended by the answer to that, and never runs."""
+    session = await fill(gateway)
+    await hibernate(gateway, session)
+    live = await gateway.services.registry.require(gateway.me, session.id)
+    waking = await gateway.submit(session, "ran = True")
+    while live.running is None:
+        await asyncio.sleep(0)
+    ended = await gateway.services.executions.interrupt(gateway.me, session.id, waking.id)
+    assert (ended.status, ended.started_at, ended.why) == ("interrupted", None, "it was interrupted before it began")
+    assert await gateway.text(session, "value, 'ran' in globals()") == "(40, False)"
     await gateway.services.sessions.stop(gateway.me, session.id)
 
 
