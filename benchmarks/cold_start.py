@@ -8,6 +8,7 @@ import statistics
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import httpx
@@ -44,10 +45,10 @@ def run(service: RunningService, environments_dir: Path, *, rounds: int = 12) ->
     )
 
 
-def measure_session(http: httpx.Client) -> float:
+def measure_session(http: httpx.Client, wanted: Mapping[str, str] | None = None) -> float:
     """Seconds from the request for a session to its first result through REST."""
     started = time.perf_counter()
-    session = http.post("/v1/sessions", json={}).raise_for_status().json()
+    session = http.post("/v1/sessions", json=wanted or {}).raise_for_status().json()
     path = f"/v1/sessions/{session['id']}"
     outcome = http.post(f"{path}/executions", json={"code": "1 + 1"}).raise_for_status().json()
     taken = time.perf_counter() - started

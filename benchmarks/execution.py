@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -96,7 +96,7 @@ def run(service: RunningService, environments_dir: Path, *, rounds: int = 5) -> 
     ):
         ours = Server(service.url, service.token, service.service_pid)
         theirs = Server(peer.url, peer.token, peer.pid)
-        with _sessions(service) as sessions, _kernels(theirs) as kernels:
+        with open_sessions(service) as sessions, _kernels(theirs) as kernels:
             latency = _latency(ours, sessions[0], LATENCIES if rounds > 2 else 20)
             loads = _loads({"ours": (ours, sessions), "theirs": (theirs, kernels)}, rounds, seconds)
     return f"{latency}; {_compare(loads)}"
@@ -153,9 +153,10 @@ def _latency(ours: Server, session: str, rounds: int) -> str:
 
 
 @contextmanager
-def _sessions(service: RunningService) -> Iterator[list[str]]:
+def open_sessions(service: RunningService, wanted: Mapping[str, str] | None = None) -> Iterator[list[str]]:
+    """Some, of which each has run a cell."""
     rest = KeptAlive(service)
-    names = [rest.call("POST", "/v1/sessions", {})["id"] for _ in range(SESSIONS)]
+    names = [rest.call("POST", "/v1/sessions", dict(wanted or {}))["id"] for _ in range(SESSIONS)]
     try:
         for name in names:
             rest.call("POST", f"/v1/sessions/{name}/executions", {"code": "pass"})

@@ -47,7 +47,7 @@ def run(_service: RunningService, environments_dir: Path, *, rounds: int = 12) -
 def _one_by_one(environments_dir: Path, rounds: int) -> tuple[float, float, float]:
     environment = environments.find_installed(environments_dir)["python"]
     bare, warm = [], []
-    with _Warm(environments_dir, 2) as service, service.http() as http:
+    with WarmService(environments_dir, 2) as service, service.http() as http:
         for _ in range(rounds):
             bare.append(cold_start.measure_bare(environment))
             service.wait_full(http)
@@ -64,7 +64,7 @@ def _burst(environments_dir: Path, size: int) -> str:
 
 def measure_burst(environments_dir: Path, size: int) -> list[float]:
     """Seconds from the request to the first result of each of so many sessions, which a pool has ready."""
-    with _Warm(environments_dir, size) as service, service.http() as http:
+    with WarmService(environments_dir, size) as service, service.http() as http:
         service.wait_full(http)
         taken = asyncio.run(create_at_once(service.address, size))
         hits = http.get("/v1/environments/python").json()["pool"]["hits"]
@@ -93,29 +93,29 @@ async def _create(caller: Connection) -> float:
     return taken
 
 
-class _Warm:
-    """A service whose environment `python` has a pool of that size."""
+class WarmService:
+    """A service whose environment `python` has a pool of that size; `more` declares further ones."""
 
-    def __init__(self, environments_dir: Path, size: int) -> None:
+    def __init__(self, environments_dir: Path, size: int, more: str = "", **settings: object) -> None:
         self._size = size
         self._directory = tempfile.TemporaryDirectory(prefix="scwarm", dir="/tmp")
         file = Path(self._directory.name, "environments.toml")
-        file.write_text(f"[python]\nwarm = {size}\n")
-        settings = {**SETTINGS, "environments_dir": environments_dir, "environments_file": file}
-        self._service = RunningService(Path(self._directory.name), settings)
+        file.write_text(f"[python]\nwarm = {size}\n{more}")
+        settings = {**SETTINGS, "environments_dir": environments_dir, "environments_file": file, **settings}
+        self.service = RunningService(Path(self._directory.name), settings)
 
-    def __enter__(self) -> _Warm:
-        self._service.start()
+    def __enter__(self) -> WarmService:
+        self.service.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._service.stop()
+        self.service.stop()
         self._directory.cleanup()
 
     @property
     def address(self) -> dict[str, Any]:
-        authorization = {"Authorization": f"Bearer {self._service.token}"}
-        return {"base_url": self._service.url, "headers": authorization, "timeout": 600}
+        authorization = {"Authorization": f"Bearer {self.service.token}"}
+        return {"base_url": self.service.url, "headers": authorization, "timeout": 600}
 
     def http(self) -> httpx.Client:
         return httpx.Client(**self.address)

@@ -99,7 +99,10 @@ class Adoption:
         try:
             if self._database.lease is not None:
                 # The last process may have ended between a takeover in the database and that of the sandboxes.
-                infos |= await self._take_sandboxes([row.id for row in rows if row.sandbox_id not in infos])
+                awake = [
+                    row for row in rows if row.status != "HIBERNATED"
+                ]  # of the others there is none to be asked for
+                infos |= await self._take_sandboxes([row.id for row in awake if row.sandbox_id not in infos])
             await self._adopt_all(rows, snapshots, infos, gone=VANISHED)
         finally:
             self.taking.clear()

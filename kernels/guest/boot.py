@@ -23,7 +23,7 @@ _VERSION = f"python{sys.version_info[0]}.{sys.version_info[1]}"
 def main(arguments: list[str]) -> None:
     """Start the first kernel, then serve until told to end."""
     options = parse_options(arguments)
-    harden(options.file_bytes)
+    harden(options.file_bytes, options.processes)
     if options.netlink_sockets:
         restrain(options.user, options.netlink_sockets)
     make_directories(options)

@@ -25,6 +25,7 @@ class Options:
         self.generation = 1
         self.vcpus = 1.0
         self.file_bytes = 0
+        self.processes = 0
         self.netlink_sockets = 0
         self.python = "/usr/bin/python3"
         self.deno = "/usr/local/bin/deno"

@@ -9,12 +9,13 @@ from __future__ import annotations
 import base64
 import json
 import math
+import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 
 from kernels.environment import Environment
 from kernels.kubernetes.certificates import GUEST_FILES
-from kernels.oci.bundle import NETLINK_SOCKETS, USER_ID, way_out
+from kernels.oci.bundle import NETLINK_SOCKETS, way_out
 from kernels.sandbox import SandboxSpec
 
 Manifest = dict[str, Any]
@@ -31,6 +32,10 @@ POLICY: Final = "sandcell-sandboxes"
 PORT: Final = 7443
 _OURS: Final = {"app.kubernetes.io/name": "sandcell-sandbox"}
 KEYS: Final = "/run/sandcell-keys"
+FIRST_USER: Final = 1_000_000_000
+_USERS: Final = 1_000_000_000
+"""User ids of sandboxes: beyond those of images and of what runs on nodes, and so many that few are ever twice."""
+USER_FILES: Final = ("passwd", "group")
 CONTAINER: Final = "guest"
 EVICT_SECONDS: Final = 5
 """How long a pod stays bound to a node that is lost: its session is told, and its next use starts another."""
@@ -46,13 +51,19 @@ def name_of(sandbox_id: str) -> str:
     return f"sandcell-{sandbox_id}"
 
 
+def user_of(sandbox_id: str) -> int:
+    """A user for each sandbox: under runc its processes, and all that a kernel counts for a user, are counted alone."""
+    return FIRST_USER + uuid.UUID(sandbox_id).int % _USERS
+
+
 def labels(service: str, sandbox_id: str) -> dict[str, str]:
     """What all of a sandbox's objects carry."""
     return {**_OURS, SERVICE: service, SANDBOX: sandbox_id}
 
 
 def secret(service: str, spec: SandboxSpec, keys: Mapping[str, bytes], start: str) -> Manifest:
-    """The keys, and what is to be known of the sandbox without its pod."""
+    """The keys, the names of its users, and what is to be known of the sandbox without its pod."""
+    contents = {**keys, **_names_of_users(user_of(spec.sandbox_id))}
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -62,8 +73,18 @@ def secret(service: str, spec: SandboxSpec, keys: Mapping[str, bytes], start: st
             "labels": labels(service, spec.sandbox_id),
             "annotations": {DIGEST: spec.environment.digest, START: start},
         },
-        "data": {name: base64.b64encode(content).decode() for name, content in keys.items()},
+        "data": {name: base64.b64encode(content).decode() for name, content in contents.items()},
     }
+
+
+def _names_of_users(user: int) -> dict[str, bytes]:
+    """In place of the image's, which do not have this user."""
+    passwd = (
+        "root:x:0:0:root:/root:/bin/sh\n"
+        f"user:x:{user}:{user}:user:/home/user:/bin/bash\n"
+        "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
+    )
+    return {"passwd": passwd.encode(), "group": f"root:x:0:\nuser:x:{user}:\nnogroup:x:65534:\n".encode()}
 
 
 def policy() -> Manifest:
@@ -98,7 +119,7 @@ def is_closed(found: Manifest) -> bool:
 
 def pod(service: str, spec: SandboxSpec, *, image: str, runtime_class: str, owner: str) -> Manifest:
     """The sandbox; `owner` is the uid of its Secret."""
-    environment = spec.environment
+    environment, user = spec.environment, user_of(spec.sandbox_id)
     name = name_of(spec.sandbox_id)
     reference = {"apiVersion": "v1", "kind": "Secret", "name": name, "uid": owner}
     return {
@@ -120,7 +141,7 @@ def pod(service: str, spec: SandboxSpec, *, image: str, runtime_class: str, owne
             # No name resolves: there is no server at this address of the sandbox's own.
             "dnsPolicy": "None",
             "dnsConfig": {"nameservers": ["127.0.0.1"]},
-            "securityContext": _user() | {"fsGroup": USER_ID, "seccompProfile": {"type": "RuntimeDefault"}},
+            "securityContext": _as(user) | {"fsGroup": user, "seccompProfile": {"type": "RuntimeDefault"}},
             "tolerations": [
                 {"key": f"node.kubernetes.io/{each}", "operator": "Exists", "effect": "NoExecute"}
                 | {"tolerationSeconds": EVICT_SECONDS}
@@ -131,8 +152,8 @@ def pod(service: str, spec: SandboxSpec, *, image: str, runtime_class: str, owne
     }
 
 
-def _user() -> Manifest:
-    return {"runAsNonRoot": True, "runAsUser": USER_ID, "runAsGroup": USER_ID}
+def _as(user: int) -> Manifest:
+    return {"runAsNonRoot": True, "runAsUser": user, "runAsGroup": user}
 
 
 def _container(spec: SandboxSpec, image: str, runtime_class: str) -> Manifest:
@@ -152,7 +173,7 @@ def _container(spec: SandboxSpec, image: str, runtime_class: str) -> Manifest:
         "workingDir": "/",
         "ports": [{"name": "guest", "containerPort": PORT, "protocol": "TCP"}],
         "resources": {"limits": limits, "requests": dict(_REQUESTS)},
-        "securityContext": _user()
+        "securityContext": _as(user_of(spec.sandbox_id))
         | {
             "allowPrivilegeEscalation": False,
             "privileged": False,
@@ -167,6 +188,7 @@ def _container(spec: SandboxSpec, image: str, runtime_class: str) -> Manifest:
             {"name": "sockets", "mountPath": "/run/sandcell"},
             {"name": "shared-memory", "mountPath": "/dev/shm"},  # noqa: S108
             {"name": "keys", "mountPath": KEYS, "readOnly": True},
+            *({"name": "users", "mountPath": f"/etc/{each}", "subPath": each, "readOnly": True} for each in USER_FILES),
         ],
     }
 
@@ -176,6 +198,8 @@ def _command(spec: SandboxSpec, runtime_class: str) -> list[str]:
     counted = 0 if runtime_class.startswith(_NO_SECCOMP_NOTIFICATIONS) else NETLINK_SOCKETS
     arguments = {
         "--generation": spec.generation,
+        "--user": user_of(spec.sandbox_id),
+        "--processes": environment.resources.pids,
         "--vcpus": f"{environment.resources.vcpus:.3f}",
         "--file-bytes": environment.resources.storage_bytes,
         "--python": environment.python,
@@ -202,6 +226,14 @@ def _volumes(environment: Environment, name: str) -> list[Manifest]:
                 "secretName": name,
                 "defaultMode": 0o400,
                 "items": [{"key": each, "path": each} for each in GUEST_FILES],
+            },
+        },
+        {
+            "name": "users",
+            "secret": {
+                "secretName": name,
+                "defaultMode": 0o444,
+                "items": [{"key": each, "path": each} for each in USER_FILES],
             },
         },
     ]

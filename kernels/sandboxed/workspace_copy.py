@@ -180,7 +180,8 @@ class WorkspaceCopy:
                 _, chunks = await self._guest.open_file(entry.path, max_bytes=entry.size, everywhere=True)
                 async with aclosing(chunks):
                     async for chunk in chunks:
-                        await _in_thread(file.write, chunk)
+                        await _in_thread(_append, file, chunk)
+                await _in_thread(file.truncate)
             _finish(unfinished, entry, place)
         except GuestRefused as refused:
             if refused.code not in _CHANGING:
@@ -213,6 +214,14 @@ def _finish(unfinished: Path, entry: FileStat, place: Path) -> None:
     seconds = int(max(entry.modified, 0) * 1e9)
     os.utime(unfinished, ns=(seconds, seconds))
     unfinished.replace(place)
+
+
+def _append(file: IO[bytes], chunk: bytes) -> None:
+    """Zeros become a hole: holes come as the zeros that they read as, and take no room here either."""
+    if chunk.strip(b"\0"):
+        file.write(chunk)
+    else:
+        file.seek(len(chunk), os.SEEK_CUR)
 
 
 async def _in_thread(work: Callable[..., T], *arguments: Any) -> T:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from kernels.kubernetes.manifests import user_of
 from sandcell import Client, Session
 from tests import swap_file
 from tests.running_service import RunningService
@@ -200,8 +201,9 @@ class Neighbour:
 
     def _uid(self) -> int:
         journal = self._service.data_dir / "sandboxes" / self.session.id / "sandbox.json"
-        base = json.loads(journal.read_text())["uid_base"] if journal.exists() else 0  # in a pod users are the node's
-        return int(base) + 1000
+        if not journal.exists():  # in a pod: users are the node's
+            return user_of(self.session.id)
+        return int(json.loads(journal.read_text())["uid_base"]) + 1000
 
     def state(self) -> str:
         result = self.session.run("print(state())", timeout_seconds=30)

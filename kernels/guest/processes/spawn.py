@@ -36,10 +36,11 @@ _PR_CAPBSET_DROP = 24
 _CAP_SETPCAP = 8
 
 
-def harden(file_bytes: int) -> None:
+def harden(file_bytes: int, processes: int) -> None:
     """Give up what no process here needs, for the guest and all it starts; adopt orphans even when not PID 1.
 
-    No file grows beyond `file_bytes`, when there are any.
+    No file grows beyond `file_bytes`, and the user has no more than `processes`, threads among them, when there are
+    any: where a control group counts them, as on a host, there are none.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     for option in (_PR_SET_NO_NEW_PRIVS, _PR_SET_CHILD_SUBREAPER):
@@ -52,6 +53,8 @@ def harden(file_bytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if file_bytes:
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
+    if processes:
+        resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     limit = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))

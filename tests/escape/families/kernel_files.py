@@ -144,9 +144,9 @@ FAMILY = Family(
             "for pid in filter(str.isdigit, os.listdir('/proc')):\n"
             "    try: uids.add(os.stat(f'/proc/{pid}').st_uid)\n"
             "    except FileNotFoundError: pass\n"
-            "print(sorted(uids), max(int(pid) for pid in os.listdir('/proc') if pid.isdigit()) < "
+            "print(sorted(uids - {os.getuid()}), max(int(pid) for pid in os.listdir('/proc') if pid.isdigit()) < "
             "5000)",
-            "said: [0, 1000] True",
+            "said: [0] True",
         ),
         Attempt("see more of the hidden processes", "os.stat(f'/proc/{host.pid}')", "ENOENT"),
         Attempt(

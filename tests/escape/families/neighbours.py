@@ -99,7 +99,7 @@ FAMILY = Family(
         ),
         Attempt(
             "renice all of the user's processes",
-            "os.setpriority(os.PRIO_USER, 1000, 19)\nprint(os.getpriority(os.PRIO_PROCESS, 0))",
+            "os.setpriority(os.PRIO_USER, os.getuid(), 19)\nprint(os.getpriority(os.PRIO_PROCESS, 0))",
             "said: 19",
         ),
         Attempt(

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks.__main__ import BENCHMARKS
+from tests.kubernetes_cluster import why_not
 
 REPOSITORY = Path(__file__).parent.parent.parent.parent
 
 
 @pytest.mark.sample(1)
-@pytest.mark.parametrize("name", [name for name in BENCHMARKS if name not in ("attach", "doors")])
+@pytest.mark.parametrize("name", [name for name in BENCHMARKS if name not in ("attach", "doors", "pods")])
 def test_a_benchmark_runs_and_prints_its_figures(name: str, environments_dir: Path) -> None:
     assert _printed("--short", name, environments_dir=environments_dir, timeout=280) == ["machine", name]
 
@@ -34,6 +35,13 @@ def test_the_memory_of_the_service_stays_bounded_when_nobody_reads(environments_
 @pytest.mark.timeout(600)
 def test_every_door_is_measured_whose_client_is_there(environments_dir: Path) -> None:
     assert _printed("--short", "doors", environments_dir=environments_dir, timeout=580) == ["machine", "doors"]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+@pytest.mark.skipif(bool(why_not()), reason=why_not() or "there is a cluster")
+def test_pods_are_measured_beside_a_host(environments_dir: Path) -> None:
+    assert _printed("--short", "pods", environments_dir=environments_dir, timeout=1100) == ["machine", "pods"]
 
 
 @pytest.mark.long

@@ -331,11 +331,25 @@ import os
 status = dict(line.split(":\\t", 1) for line in open("/proc/self/status").read().splitlines() if ":\\t" in line)
 assert all(int(status[name], 16) == 0 for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")), status
 assert status["NoNewPrivs"] == "1" and status["Seccomp"] == "2"
-assert status["Uid"].split() == status["Gid"].split() == ["1000"] * 4
+assert status["Uid"].split() == status["Gid"].split() == [str(os.getuid())] * 4 and os.getuid() > 999_999_999
+assert __import__("pwd").getpwuid(os.getuid()).pw_name == "user"
 for change in (lambda: os.setuid(0), lambda: os.setgid(0), lambda: os.setgroups([0])):
     try: change()
     except PermissionError: continue
     raise AssertionError""",
+    "more processes than its environment allows": """
+import resource, threading
+assert resource.getrlimit(resource.RLIMIT_NPROC) == (512, 512)
+ended, threads = threading.Event(), []
+try:
+    for _ in range(600):
+        threads.append(threading.Thread(target=ended.wait))
+        threads[-1].start()
+except RuntimeError: pass
+else: raise AssertionError
+finally:
+    ended.set()
+    [each.join() for each in threads if each.ident]""",
     "the image": """
 import os
 for place in ("/etc/passwd", "/usr/bin/python3", "/opt/sandcell/guest/boot.py", "/new"):

@@ -27,10 +27,12 @@ class Pods:
     def __init__(self, *pods: str) -> None:
         self.pods = set(pods)
         self.ours: set[str] = set()
+        self.asked: set[str] = set()
         self.faults: dict[str, list[Exception]] = {}
         self.before_list: Callable[[], Awaitable[None]] | None = None
 
     async def running(self, sandbox_id: str) -> bool:
+        self.asked.add(sandbox_id)
         self._fail(sandbox_id)
         return sandbox_id in self.pods
 
@@ -61,7 +63,7 @@ class Database:
     """Sessions, each named as its sandbox is at first."""
 
     def __init__(self, *names: str) -> None:
-        self.rows = [SimpleNamespace(id=each, sandbox_id=each) for each in names]
+        self.rows = [SimpleNamespace(id=each, sandbox_id=each, status="READY") for each in names]
 
     async def run(self, work: Callable[[Any], Any]) -> Any:
         return work(self)
@@ -161,12 +163,14 @@ def test_a_start_takes_the_pods_of_a_takeover_that_the_last_process_did_not_fini
     async def run() -> None:
         pods = Pods("ours", "of-the-other")
         pods.ours.add("ours")
-        stage = Stage(pods, monkeypatch, "ours", "of-the-other", "gone")
+        stage = Stage(pods, monkeypatch, "ours", "of-the-other", "gone", "asleep")
+        stage.adoption._database.rows[-1].status = "HIBERNATED"  # type: ignore[attr-defined]
         monkeypatch.setattr(adoption, "_load", lambda connection: (connection.rows, {}))
         monkeypatch.setattr(adoption.sessions, "list_some", lambda c, ids: [each for each in c.rows if each.id in ids])
         stage.adoption._database.lease = object() if several else None  # type: ignore[misc,assignment]
         found = {info.sandbox_id for info in await stage.adoption.run()}
         assert found == stage.adopted == ({"ours", "of-the-other"} if several else {"ours"})
+        assert pods.asked == ({"of-the-other", "gone"} if several else set())
         assert not stage.adoption.taking
 
     asyncio.run(run())

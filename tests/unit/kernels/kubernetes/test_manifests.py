@@ -12,6 +12,7 @@ from kernels.kubernetes import manifests
 from kernels.sandbox import SandboxSpec
 
 SANDBOX = "0bddc141-7f55-4b6c-8f0d-d70b7eb43059"
+USER = manifests.user_of(SANDBOX)
 ENVIRONMENT = Environment(
     "python", "/nowhere", "sha256:abc", resources=Resources(memory_mb=2048, storage_mb=512), variables=(("A", "$(B)"),)
 )
@@ -27,8 +28,8 @@ def test_a_pod_is_restricted() -> None:
     (container,) = spec["containers"]
     assert container["securityContext"] == {
         "runAsNonRoot": True,
-        "runAsUser": 1000,
-        "runAsGroup": 1000,
+        "runAsUser": USER,
+        "runAsGroup": USER,
         "allowPrivilegeEscalation": False,
         "privileged": False,
         "readOnlyRootFilesystem": True,
@@ -49,12 +50,24 @@ def test_a_pod_has_limits_on_all_it_can_take() -> None:
     assert all("sizeLimit" in volume["emptyDir"] for volume in spec["volumes"] if "emptyDir" in volume)
 
 
+def test_each_sandbox_has_a_user_of_its_own_with_a_name_and_a_bound_of_its_processes() -> None:
+    pod = make()["spec"]
+    assert USER != manifests.user_of("0bddc141-7f55-4b6c-8f0d-d70b7eb43058")
+    assert manifests.FIRST_USER <= USER < 1 << 31  # what a cluster takes
+    command = pod["containers"][0]["command"]
+    told = dict(zip(command[4::2], command[5::2], strict=True))
+    assert (told["--user"], told["--processes"], pod["securityContext"]["fsGroup"]) == (str(USER), "512", USER)
+    secret = manifests.secret("tag", SandboxSpec(SANDBOX, ENVIRONMENT), {}, "this start")
+    assert f"user:x:{USER}:{USER}:user:/home/user:/bin/bash\n" in base64.b64decode(secret["data"]["passwd"]).decode()
+
+
 def test_a_pod_goes_with_its_secret_and_is_shown_the_guests_half_of_it() -> None:
     pod = make()
     (owner,) = pod["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"], owner["uid"]) == ("Secret", f"sandcell-{SANDBOX}", "uid-of-the-secret")
-    (keys,) = [volume["secret"] for volume in pod["spec"]["volumes"] if "secret" in volume]
-    assert [each["key"] for each in keys["items"]] == ["ca.crt", "guest.crt", "guest.key"]
+    shown = [volume["secret"]["items"] for volume in pod["spec"]["volumes"] if "secret" in volume]
+    keys, users = ([each["key"] for each in items] for items in shown)
+    assert (keys, users) == (["ca.crt", "guest.crt", "guest.key"], ["passwd", "group"])
 
 
 def test_a_secret_says_what_is_to_be_known_without_the_pod() -> None:

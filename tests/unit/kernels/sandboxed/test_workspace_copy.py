@@ -28,6 +28,7 @@ from kernels.sandboxed.workspace_copy import (
 )
 
 GUARD_SECONDS = 120
+PIECE_BYTES = 64 * 1024
 
 
 def entry(path: str, kind: str = "file", size: int = 1) -> FileStat:
@@ -120,15 +121,16 @@ class ScriptedGuest:
             raise GuestRefused(403, "permission_denied", "Permission denied")
 
         async def pieces() -> AsyncGenerator[bytes]:
-            yield self.files[name]
+            for begin in range(0, len(self.files[name]), PIECE_BYTES):
+                yield self.files[name][begin : begin + PIECE_BYTES]
 
         return entry(path), pieces()
 
 
-def make(guest: ScriptedGuest, tmp_path: Path) -> tuple[WorkspaceCopy, Path]:
+def make(guest: ScriptedGuest, tmp_path: Path, most_bytes: int = 100) -> tuple[WorkspaceCopy, Path]:
     top = tmp_path / "of-the-sandbox" / "workspace"
     top.mkdir(parents=True)
-    return WorkspaceCopy(cast("GuestClient", guest), str(top), 100), top
+    return WorkspaceCopy(cast("GuestClient", guest), str(top), most_bytes), top
 
 
 @pytest.mark.parametrize("alone", [False, True])
@@ -145,6 +147,18 @@ def test_many_small_files_come_together_or_from_an_earlier_guest_one_by_one(alon
         }
         assert list(copy.unknown) == [b"001"]
         assert guest.asked == (0 if alone else 3)
+
+    asyncio.run(run())
+
+
+def test_a_hole_takes_no_room_in_the_copy(tmp_path: Path) -> None:
+    async def run() -> None:
+        files = {"hole": bytes(64 << 20), "both": b"x" + bytes(64 << 20) + b"y" + bytes(1 << 20)}
+        copy, top = make(ScriptedGuest(files), tmp_path, 1 << 30)
+        copy.go_on()
+        await copy.pull()
+        assert all((top / name).read_bytes() == content for name, content in files.items())
+        assert sum((top / name).stat().st_blocks * 512 for name in files) < 1 << 20
 
     asyncio.run(run())
 

@@ -1,0 +1,101 @@
+"""Sessions in pods beside those of one machine, in one run: to create, to execute, and many executions at once.
+
+Two services of this machine, asked in turn: one whose sessions are pods of a cluster with one node, which this starts
+and ends, and one under runc. Each has a pool of the image, and the image without one.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+from benchmarks.bounds import at_most
+from benchmarks.cold_start import measure_session
+from benchmarks.execution import SECONDS, SESSIONS, Clients, open_sessions
+from benchmarks.execution_client import WARM_UP, PlainRest
+from benchmarks.warm_pool import WarmService
+from tests.kubernetes_cluster import running_cluster, why_not
+from tests.running_service import RunningService
+
+MOST_WARM_SECONDS = 0.15
+POOL = 2
+WITHOUT_POOL = "cold"
+MORE = f'[{WITHOUT_POOL}]\nimage = "python"\n'
+IN_PODS = "in pods"
+LATENCIES = 200
+Services = Mapping[str, WarmService]
+
+
+def run(_service: RunningService, environments_dir: Path, *, rounds: int = 12) -> str:
+    if why := why_not():
+        return f"not measured: {why}"
+    with ExitStack() as opened:
+        place = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="scbench", dir="/tmp")))
+        cluster = opened.enter_context(running_cluster(environments_dir, place))
+        in_pods = {"runtime": "kubernetes", "kubernetes_config": cluster.config}
+        services = {
+            who: opened.enter_context(WarmService(environments_dir, POOL, MORE, **settings))
+            for who, settings in (("on a host", {}), (IN_PODS, in_pods))
+        }
+        return _compare(services, rounds)
+
+
+def _compare(services: Services, rounds: int) -> str:
+    warm = _in_turn(services, rounds, _create)
+    cold = _in_turn(services, max(2, rounds // 3), lambda service: _create(service, WITHOUT_POOL))
+    executions, rates = _execute(services, LATENCIES if rounds > 2 else 20, max(1, rounds // 4))
+    return (
+        f"create to first result from a pool {_say(warm, 1000, 'ms')}, without one {_say(cold, 1000, 'ms')}; `pass`"
+        f" through REST {_say(executions, 1000, 'ms', 1)}; over {SESSIONS} sessions {_say(rates, 1, 'a second')};"
+        f" {at_most('seconds from a pool of pods', warm[IN_PODS], MOST_WARM_SECONDS)}"
+    )
+
+
+def _create(service: WarmService, environment: str = "") -> float:
+    with service.http() as http:
+        service.wait_full(http)
+        return measure_session(http, {"environment": environment} if environment else {})
+
+
+def _in_turn(services: Services, rounds: int, measure: Callable[[WarmService], float]) -> dict[str, float]:
+    """The median of each."""
+    taken: dict[str, list[float]] = {who: [] for who in services}
+    for _ in range(rounds):
+        for who, service in services.items():
+            taken[who].append(measure(service))
+    return _medians(taken)
+
+
+def _execute(services: Services, latencies: int, rounds: int) -> tuple[dict[str, float], dict[str, float]]:
+    """Seconds of one `pass`, and how many a second over some sessions with a client process each."""
+    seconds = SECONDS if latencies == LATENCIES else SECONDS / 6
+    with ExitStack() as opened:
+        clients, callers = {}, {}
+        for who, each in services.items():
+            sessions = opened.enter_context(open_sessions(each.service, {"environment": WITHOUT_POOL}))
+            callers[who] = PlainRest(each.service.url, each.service.token, sessions[0])
+            clients[who] = opened.enter_context(Clients("rest", each.service.url, each.service.token, sessions))
+        taken: dict[str, list[float]] = {who: [] for who in services}
+        for number in range(latencies + WARM_UP):
+            for who, caller in callers.items():
+                began = time.perf_counter()
+                caller.execute()
+                if number >= WARM_UP:
+                    taken[who].append(time.perf_counter() - began)
+        rates: dict[str, list[float]] = {who: [] for who in services}
+        for _ in range(rounds):
+            for who, together in clients.items():
+                rates[who].append(together.run(seconds) / seconds)
+    return _medians(taken), _medians(rates)
+
+
+def _medians(found: Mapping[str, list[float]]) -> dict[str, float]:
+    return {who: statistics.median(each) for who, each in found.items()}
+
+
+def _say(found: Mapping[str, float], factor: float, unit: str, digits: int = 0) -> str:
+    return " and ".join(f"{value * factor:.{digits}f} {unit} {who}" for who, value in found.items())
