@@ -25,13 +25,14 @@ class KubernetesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """Where pods are made, for the runtime `kubernetes`.
 
     `config` is a kubeconfig's path, empty inside the cluster. Images are called `<registry>/sandcell-<name>:<version>`.
-    `classes` gives images, by name, their RuntimeClass.
+    `classes` gives images, by name, their RuntimeClass. With `user_namespaces` each pod has one of its own.
     """
 
     config: str = ""
     namespace: str = "sandcell"
     registry: str = "sandcell.local"
     classes: dict[str, str] = {}
+    user_namespaces: bool = False
 
 
 class RuntimeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -83,7 +83,11 @@ def make_kubernetes_settings(settings: Settings) -> KubernetesSettings:
             raise SettingInvalid(f"kubernetes_classes has lines like python=gvisor, not {line!r}")
         classes[image] = name
     return KubernetesSettings(
-        settings.kubernetes_config, settings.kubernetes_namespace, settings.kubernetes_registry, classes
+        settings.kubernetes_config,
+        settings.kubernetes_namespace,
+        settings.kubernetes_registry,
+        classes,
+        settings.kubernetes_user_namespaces,
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from kernels.environment import Environment
 from kernels.kubernetes.certificates import GUEST_FILES
-from kernels.oci.bundle import NETLINK_SOCKETS, way_out
+from kernels.oci.bundle import NETLINK_SOCKETS, USER_ID, way_out
 from kernels.sandbox import SandboxSpec
 
 Manifest = dict[str, Any]
@@ -51,9 +51,12 @@ def name_of(sandbox_id: str) -> str:
     return f"sandcell-{sandbox_id}"
 
 
-def user_of(sandbox_id: str) -> int:
-    """A user for each sandbox: under runc its processes, and all that a kernel counts for a user, are counted alone."""
-    return FIRST_USER + uuid.UUID(sandbox_id).int % _USERS
+def user_of(sandbox_id: str, *, namespaced: bool = False) -> int:
+    """A user for each sandbox: its processes, and all else that a kernel counts for a user, are counted alone.
+
+    One that is `namespaced` has that by its user namespace, in which it is as on a host.
+    """
+    return USER_ID if namespaced else FIRST_USER + uuid.UUID(sandbox_id).int % _USERS
 
 
 def labels(service: str, sandbox_id: str) -> dict[str, str]:
@@ -61,9 +64,9 @@ def labels(service: str, sandbox_id: str) -> dict[str, str]:
     return {**_OURS, SERVICE: service, SANDBOX: sandbox_id}
 
 
-def secret(service: str, spec: SandboxSpec, keys: Mapping[str, bytes], start: str) -> Manifest:
+def secret(service: str, spec: SandboxSpec, keys: Mapping[str, bytes], start: str, user: int) -> Manifest:
     """The keys, the names of its users, and what is to be known of the sandbox without its pod."""
-    contents = {**keys, **_names_of_users(user_of(spec.sandbox_id))}
+    contents = {**keys, **_names_of_users(user)}
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -117,9 +120,9 @@ def is_closed(found: Manifest) -> bool:
     )
 
 
-def pod(service: str, spec: SandboxSpec, *, image: str, runtime_class: str, owner: str) -> Manifest:
-    """The sandbox; `owner` is the uid of its Secret."""
-    environment, user = spec.environment, user_of(spec.sandbox_id)
+def pod(service: str, spec: SandboxSpec, *, image: str, runtime_class: str, owner: str, user: int) -> Manifest:
+    """The sandbox; `owner` is the uid of its Secret, and `user` its own by `user_of`."""
+    environment = spec.environment
     name = name_of(spec.sandbox_id)
     reference = {"apiVersion": "v1", "kind": "Secret", "name": name, "uid": owner}
     return {
@@ -131,7 +134,7 @@ def pod(service: str, spec: SandboxSpec, *, image: str, runtime_class: str, owne
             "ownerReferences": [{**reference, "controller": False, "blockOwnerDeletion": False}],
         },
         "spec": {
-            "containers": [_container(spec, image, runtime_class)],
+            "containers": [_container(spec, image, runtime_class, user)],
             "volumes": _volumes(environment, name),
             "restartPolicy": "Never",
             "terminationGracePeriodSeconds": 1,
@@ -148,6 +151,7 @@ def pod(service: str, spec: SandboxSpec, *, image: str, runtime_class: str, owne
                 for each in ("not-ready", "unreachable")
             ],
             **({"runtimeClassName": runtime_class} if runtime_class else {}),
+            **({"hostUsers": False} if user == USER_ID else {}),
         },
     }
 
@@ -156,7 +160,7 @@ def _as(user: int) -> Manifest:
     return {"runAsNonRoot": True, "runAsUser": user, "runAsGroup": user}
 
 
-def _container(spec: SandboxSpec, image: str, runtime_class: str) -> Manifest:
+def _container(spec: SandboxSpec, image: str, runtime_class: str, user: int) -> Manifest:
     resources = spec.environment.resources
     limits = {
         "memory": str(resources.memory_bytes),
@@ -168,12 +172,12 @@ def _container(spec: SandboxSpec, image: str, runtime_class: str) -> Manifest:
         "name": CONTAINER,
         "image": image,
         "imagePullPolicy": "IfNotPresent",
-        "command": _command(spec, runtime_class),
+        "command": _command(spec, runtime_class, user),
         "env": [{"name": "LANG", "value": "C.UTF-8"}],
         "workingDir": "/",
         "ports": [{"name": "guest", "containerPort": PORT, "protocol": "TCP"}],
         "resources": {"limits": limits, "requests": dict(_REQUESTS)},
-        "securityContext": _as(user_of(spec.sandbox_id))
+        "securityContext": _as(user)
         | {
             "allowPrivilegeEscalation": False,
             "privileged": False,
@@ -193,12 +197,12 @@ def _container(spec: SandboxSpec, image: str, runtime_class: str) -> Manifest:
     }
 
 
-def _command(spec: SandboxSpec, runtime_class: str) -> list[str]:
+def _command(spec: SandboxSpec, runtime_class: str, user: int) -> list[str]:
     environment = spec.environment
     counted = 0 if runtime_class.startswith(_NO_SECCOMP_NOTIFICATIONS) else NETLINK_SOCKETS
     arguments = {
         "--generation": spec.generation,
-        "--user": user_of(spec.sandbox_id),
+        "--user": user,
         "--processes": environment.resources.pids,
         "--vcpus": f"{environment.resources.vcpus:.3f}",
         "--file-bytes": environment.resources.storage_bytes,

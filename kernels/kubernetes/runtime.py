@@ -277,13 +277,14 @@ class KubernetesRuntime:
         kubernetes = self.settings.kubernetes
         runtime_class = kubernetes.classes.get(spec.environment.image, "")
         image = images.reference(spec.environment, kubernetes.registry)
+        user = manifests.user_of(spec.sandbox_id, namespaced=kubernetes.user_namespaces)
         keys = await asyncio.to_thread(certificates.make, name)
-        secret = await self.cluster.create_secret(manifests.secret(self.service, spec, keys, start))
+        secret = await self.cluster.create_secret(manifests.secret(self.service, spec, keys, start, user))
         self._make_place(spec.sandbox_id)
         owner = str(secret["metadata"]["uid"])
         try:
             await self.cluster.create_pod(
-                manifests.pod(self.service, spec, image=image, runtime_class=runtime_class, owner=owner)
+                manifests.pod(self.service, spec, image=image, runtime_class=runtime_class, owner=owner, user=user)
             )
         except Exists as error:  # of a life before, that is still ending
             raise SandboxFailed(f"the pod before this one has not gone yet: {error}") from None

@@ -18,9 +18,10 @@ ENVIRONMENT = Environment(
 )
 
 
-def make(environment: Environment = ENVIRONMENT, runtime_class: str = "") -> dict[str, Any]:
+def make(environment: Environment = ENVIRONMENT, runtime_class: str = "", user: int = USER) -> dict[str, Any]:
     spec = SandboxSpec(SANDBOX, environment, generation=3)
-    return manifests.pod("tag", spec, image="registry/image:1", runtime_class=runtime_class, owner="uid-of-the-secret")
+    image, owner = "registry/image:1", "uid-of-the-secret"
+    return manifests.pod("tag", spec, image=image, runtime_class=runtime_class, owner=owner, user=user)
 
 
 def test_a_pod_is_restricted() -> None:
@@ -52,13 +53,20 @@ def test_a_pod_has_limits_on_all_it_can_take() -> None:
 
 def test_each_sandbox_has_a_user_of_its_own_with_a_name_and_a_bound_of_its_processes() -> None:
     pod = make()["spec"]
-    assert USER != manifests.user_of("0bddc141-7f55-4b6c-8f0d-d70b7eb43058")
+    assert manifests.user_of("0bddc141-7f55-4b6c-8f0d-d70b7eb43058") != USER
     assert manifests.FIRST_USER <= USER < 1 << 31  # what a cluster takes
     command = pod["containers"][0]["command"]
     told = dict(zip(command[4::2], command[5::2], strict=True))
     assert (told["--user"], told["--processes"], pod["securityContext"]["fsGroup"]) == (str(USER), "512", USER)
-    secret = manifests.secret("tag", SandboxSpec(SANDBOX, ENVIRONMENT), {}, "this start")
+    secret = manifests.secret("tag", SandboxSpec(SANDBOX, ENVIRONMENT), {}, "this start", USER)
     assert f"user:x:{USER}:{USER}:user:/home/user:/bin/bash\n" in base64.b64decode(secret["data"]["passwd"]).decode()
+
+
+def test_a_pod_with_a_user_namespace_of_its_own_has_the_user_of_a_host() -> None:
+    user = manifests.user_of(SANDBOX, namespaced=True)
+    spec = make(user=user)["spec"]
+    assert (user, spec["hostUsers"], spec["securityContext"]["runAsUser"]) == (1000, False, 1000)
+    assert "hostUsers" not in make()["spec"]
 
 
 def test_a_pod_goes_with_its_secret_and_is_shown_the_guests_half_of_it() -> None:
@@ -71,7 +79,7 @@ def test_a_pod_goes_with_its_secret_and_is_shown_the_guests_half_of_it() -> None
 
 
 def test_a_secret_says_what_is_to_be_known_without_the_pod() -> None:
-    secret = manifests.secret("tag", SandboxSpec(SANDBOX, ENVIRONMENT), {"ca.crt": b"content"}, "this start")
+    secret = manifests.secret("tag", SandboxSpec(SANDBOX, ENVIRONMENT), {"ca.crt": b"content"}, "this start", USER)
     assert secret["metadata"]["labels"][manifests.SERVICE] == "tag"
     assert secret["metadata"]["labels"][manifests.SANDBOX] == SANDBOX
     assert secret["metadata"]["annotations"] == {manifests.DIGEST: "sha256:abc", manifests.START: "this start"}
