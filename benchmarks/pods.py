@@ -74,11 +74,12 @@ def _execute(services: Services, latencies: int, rounds: int) -> tuple[dict[str,
     """Seconds of one `pass`, and how many a second over some sessions with a client process each."""
     seconds = SECONDS if latencies == LATENCIES else SECONDS / 6
     with ExitStack() as opened:
-        clients, callers = {}, {}
-        for who, each in services.items():
-            sessions = opened.enter_context(open_sessions(each.service, {"environment": WITHOUT_POOL}))
-            callers[who] = PlainRest(each.service.url, each.service.token, sessions[0])
-            clients[who] = opened.enter_context(Clients("rest", each.service.url, each.service.token, sessions))
+        sessions = {
+            who: opened.enter_context(open_sessions(each.service, {"environment": WITHOUT_POOL}))
+            for who, each in services.items()
+        }
+        places = {who: (each.service.url, each.service.token) for who, each in services.items()}
+        callers = {who: PlainRest(*place, sessions[who][0]) for who, place in places.items()}
         taken: dict[str, list[float]] = {who: [] for who in services}
         for number in range(latencies + WARM_UP):
             for who, caller in callers.items():
@@ -86,10 +87,11 @@ def _execute(services: Services, latencies: int, rounds: int) -> tuple[dict[str,
                 caller.execute()
                 if number >= WARM_UP:
                     taken[who].append(time.perf_counter() - began)
+        clients = {who: opened.enter_context(Clients("rest", *place, sessions[who])) for who, place in places.items()}
         rates: dict[str, list[float]] = {who: [] for who in services}
         for _ in range(rounds):
-            for who, together in clients.items():
-                rates[who].append(together.run(seconds) / seconds)
+            for who, each in clients.items():
+                rates[who].append(each.run(seconds) / seconds)
     return _medians(taken), _medians(rates)
 
 

@@ -213,9 +213,7 @@ class Settings:
     kubernetes_classes: str = setting(
         "", "RuntimeClass of pods by image, python=gvisor; images without one get the cluster's default", lines=True
     )
-    kubernetes_user_namespaces: bool = setting(
-        default=False, help="give each pod a user namespace of its own: nodes have to have them (Kubernetes 1.33)"
-    )
+    kubernetes_user_namespaces: bool = setting(default=False, help="a user namespace for each pod: for nodes with such")
     environments_file: str = setting(
         "", "TOML file of environments; empty: environments.toml under data_dir, if it is there"
     )

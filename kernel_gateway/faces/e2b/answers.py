@@ -16,7 +16,7 @@ ENVD_VERSION: Final = "0.5.7"
 """What clients conclude from it: a default user, stdin that can be closed, uploads as octets; no metadata of files."""
 CLIENT_ID: Final = "sandcell"
 USER_ID: Final = 1000
-_MOST_OF_IMAGES: Final = 65_535
+_IDS_OF_IMAGES: Final = 65_536
 TYPES: Final = {"file": "FILE_TYPE_FILE", "directory": "FILE_TYPE_DIRECTORY", "link": "FILE_TYPE_SYMLINK"}
 
 
@@ -116,7 +116,7 @@ def describe_program(program: RunningProgram) -> dict[str, Any]:
 
 def _name(number: int) -> str:
     """In a pod the user has a number beyond those that images give."""
-    return {0: "root", USER_ID: USER}.get(number, str(number) if number <= _MOST_OF_IMAGES else USER)
+    return {0: "root", USER_ID: USER}.get(number, str(number) if number < _IDS_OF_IMAGES else USER)
 
 
 def _rfc3339(seconds: float) -> str:
