@@ -54,13 +54,19 @@ class Doors:
         self._egress_gateway = EgressGateway(options, ports, self._control.missing_index.answer)
 
     async def close(self) -> None:
-        """Listen nowhere; what is connected to the relays and on its way out is cut off."""
+        """Listen nowhere; what is on its way out is cut off."""
+        await self._stop_listening()
+        self._remove_files()
+
+    async def _stop_listening(self) -> None:
         if self._server is not None:
             self._server.stop()
         if self._relays is not None:
             self._relays.close()
         if self._egress_gateway is not None:
             await self._egress_gateway.close()
+
+    def _remove_files(self) -> None:
         for path in (self._options.http_socket, self._options.relay_socket):
             with suppress(FileNotFoundError):
                 os.unlink(path)
@@ -87,9 +93,10 @@ class Doors:
         try:
             await asyncio.sleep(ANSWER_SECONDS)
             self._control.drop_gateways()
-            await self.close()
+            await self._stop_listening()
             if self._server is not None:
                 await self._server.close_all_connections()
+            self._remove_files()  # last: once they are gone, the host begins to save the sandbox
             await self._wait_awake()
             await self.open()
         finally:

@@ -104,12 +104,14 @@ class Guests:
         user: int = USER,
         pid_1: bool = False,
         cgroup: Path | None = None,
+        own_network: bool = False,
     ) -> RunningGuest:
         """Start one, on loopback ports of its own. Without `python` its kernel ends at once, which is no bother."""
         ports = (free_port(), free_port(), free_port())
         directory = self._prepare(len(self.started), user)
         command = [
             *(("unshare", "--pid", "--fork", "--mount-proc", "--kill-child") if pid_1 else ()),
+            *(("unshare", "--net", "/bin/sh", "-c", 'ip link set lo up; exec "$@"', "-") if own_network else ()),
             *(("/bin/sh", "-c", 'echo $$ > "$0"; exec "$@"', str(cgroup / "cgroup.procs")) if cgroup else ()),
             *(sys.executable, "-I", "-B", str(GUEST), "--generation", "1", "--vcpus", "1.16", "--user", str(user)),
             *("--transport", f"{directory}/t", "--workspace", f"{directory}/w", "--home", f"{directory}/h"),
