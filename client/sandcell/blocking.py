@@ -137,44 +137,55 @@ class Client:
         return self._follow(f"/v1/sessions/{quote(session_id)}/events", after)
 
     def program_events(
-        self, session_id: str, program_id: str, *, after: int | None = None
+        self, session_id: str, program_id: str, *, after: int | None = None, patience_seconds: float | None = None
     ) -> Generator[Event, None, None]:
         """Follow a program until it has ended: what is kept of its output, or what came `after` so many bytes.
 
         An `output` event has `stream` (stdout, stderr, or pty of a terminal) and `data` in base64; its sequence is how
         many bytes have come in all. `gap` says how many are missing, `ended` how it ended. A lost connection is taken
-        up again. A program waits for who follows it and does not read.
+        up again: for `patience_seconds`, by default with four attempts. A program waits for followers that do not read.
         """
-        return self._follow(f"/v1/sessions/{quote(session_id)}/programs/{quote(program_id)}/events", after)
+        return self._follow(
+            f"/v1/sessions/{quote(session_id)}/programs/{quote(program_id)}/events", after, patience_seconds
+        )
 
     def replay_events(self, replay_id: str, *, after: int = 0) -> Generator[Event, None, None]:
         """Follow a replay until it has ended, as `events` does an execution."""
         return self._follow(f"/v1/replays/{quote(replay_id)}/events", after)
 
-    def _follow(self, path: str, after: int | None) -> Generator[Event, None, None]:
+    def _follow(
+        self, path: str, after: int | None, patience_seconds: float | None = None
+    ) -> Generator[Event, None, None]:
         ask = Ask("GET", path)
-        failures = 0
+        failures, lost_at = 0, 0.0
         while True:
             try:
-                for event in self._events_once(ask, after):
-                    after, failures = event.sequence, 0
-                    yield event
-                    if event.event == "ended":
-                        return
+                for events in self._events_once(ask, after):
+                    failures = 0
+                    for event in events:
+                        after = event.sequence
+                        yield event
+                        if event.event == "ended":
+                            return
                 raise ConnectionFailed("the events stopped before the end", code="connection_failed", retryable=True)
             except SandcellError as error:  # also of what stands before the service, while nothing is behind it
                 failures += 1
-                if failures == ATTEMPTS or not may_repeat(error, repeatable=True):
+                lost_at = lost_at if failures > 1 else time.monotonic()
+                patient = (
+                    failures < ATTEMPTS if patience_seconds is None else time.monotonic() - lost_at < patience_seconds
+                )
+                if not patient or not may_repeat(error, repeatable=True):
                     raise
                 time.sleep(pause_seconds(failures, error))
 
-    def _events_once(self, ask: Ask, after: int | None) -> Generator[Event, None, None]:
+    def _events_once(self, ask: Ask, after: int | None) -> Generator[list[Event], None, None]:
+        """What comes over one connection, none at a heartbeat."""
         parser = EventParser()
         headers = {} if after is None else {"Last-Event-ID": str(after)}
         with self._stream(ask, headers=headers, timeout=t.timeout(t.EVENTS_SILENCE_SECONDS)) as response:
             try:
                 for chunk in response.iter_bytes():
-                    yield from parser.feed(chunk)
+                    yield parser.feed(chunk)
             except t.FAILURES as error:
                 raise t.stream_error(self.url, error) from error
 

@@ -71,12 +71,19 @@ class Bridge:
                 socket.setsockopt(zmq.XPUB_NODROP, 1)
             socket.bind(f"ipc://{self._directory / 'k'}-{number}")
         self._write_file()
-        await self._connect()
+        try:
+            await self._connect()
+        except BaseException:
+            self._close()
+            raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._close()
+
+    def _close(self) -> None:
         if self._service is not None:
             self._service.close()
         for socket in self._sockets.values():

@@ -68,7 +68,6 @@ class Terminal:
         self._on_terminal = on_terminal
         self._screen = ScreenFilter()
         self._program = ""
-        self._last: int | None = None
         self._keys = Keys()
         self._wakes, self._wake = os.pipe()
         os.set_blocking(self._wake, False)
@@ -93,23 +92,13 @@ class Terminal:
                 typing.join(LEAVE_SECONDS)
 
     def _follow(self) -> int:
-        since: float | None = None
-        while True:
-            try:
-                for event in self._client.program_events(self._session, self._program, after=self._last):
-                    since = None
-                    status = self._show(event)
-                    if status is not None:
-                        return status
-            except SandcellError as error:
-                if self._lost.is_set():
-                    return exits.INTERRUPTED
-                since = since or time.monotonic()
-                if not (isinstance(error, ConnectionFailed) or error.retryable):
-                    raise
-                if time.monotonic() - since > LOST_SECONDS:
-                    raise
-                time.sleep(RETRY_SECONDS)
+        events = self._client.program_events(self._session, self._program, patience_seconds=LOST_SECONDS)
+        try:
+            return next(status for event in events if (status := self._show(event)) is not None)
+        except SandcellError:
+            if self._lost.is_set():
+                return exits.INTERRUPTED
+            raise
 
     def _show(self, event: Event) -> int | None:
         """Show one event; the exit status, when it is the last."""
@@ -120,7 +109,6 @@ class Terminal:
             self._tell(f"[{data['missed_bytes']:,} bytes of output are missing]")
         elif event.event == "ended":
             return self._end(data)
-        self._last = event.sequence
         return None
 
     def _end(self, data: dict[str, Any]) -> int:

@@ -14,6 +14,7 @@ from sandcell import Client, NotFound, ServiceUnavailable
 from sandcell.nonblocking import AsyncClient
 
 FIRST = 'id: 1\nevent: stream\ndata: {"text":"a"}\n\n'
+HEARTBEAT = ": still here\n\n"
 REST = "id: 2\nevent: ended\ndata: {}\n\n"
 
 
@@ -60,6 +61,23 @@ def test_a_proxy_s_own_answer_is_no_end(*, waits: bool) -> None:
     with answers((200, FIRST), (502, "<html>"), (503, "<html>"), (200, REST)) as (url, asked):
         assert follow(url, waits=waits) == [1, 2]
     assert asked[1:] == ["1"] * 3
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_connections_that_bring_heartbeats_alone_may_break_any_number_of_times(*, waits: bool) -> None:
+    with answers(*[(200, HEARTBEAT)] * 6, (200, FIRST + REST)) as (url, asked):
+        assert follow(url, waits=waits) == [1, 2]
+    assert len(asked) == 7
+
+
+def test_a_program_is_looked_for_as_long_as_its_follower_is_patient() -> None:
+    with answers(*[(502, "<html>")] * 5, (200, FIRST + REST)) as (url, asked), Client(url, "token") as client:
+        events = client.program_events("s", "p", patience_seconds=120)
+        assert [event.sequence for event in events] == [1, 2]
+    assert len(asked) == 6
+    with answers((502, "<html>")) as (url, asked), Client(url, "token") as client, pytest.raises(ServiceUnavailable):
+        next(client.program_events("s", "p", patience_seconds=0))
+    assert len(asked) == 1
 
 
 @pytest.mark.parametrize("waits", [True, False])
