@@ -133,6 +133,16 @@ class StopSession(Arguments, kw_only=True):
 class Replay(Arguments, kw_only=True):
     """Arguments of replay."""
 
+    with_files: (
+        Annotated[
+            bool,
+            Meta(
+                description="Begin with a copy of the session's files as they are now. Else only those are there that "
+                "the code itself writes, and none from `write_file` or an upload"
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
     max_output_bytes: OutputBytes = UNSET
 
 

@@ -244,7 +244,8 @@ class Toolbox:
 
     async def _replay(self, arguments: definitions.Replay) -> ToolResult:
         session = await self.sessions.find(arguments.session)
-        replay = await self.backend.replay(session.id)
+        inputs = session.workspace_id if arguments.with_files is True else None
+        replay = await self.backend.replay(session.id, inputs)
         return rendering.render_replay(replay, self._limit(arguments.max_output_bytes))
 
     async def read_resource(self, uri: str) -> tuple[bytes, str]:

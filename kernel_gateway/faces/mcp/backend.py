@@ -144,10 +144,12 @@ class ServiceBackend:
         with translated():
             return await self._services.sessions.restart(self._principal, session_id)
 
-    async def replay(self, session_id: str) -> Replay:
+    async def replay(self, session_id: str, inputs: str | None) -> Replay:
         replays = self._services.replays
         with translated():
-            begun = await replays.start(self._principal, ReplayRequest(session_id=session_id, wait=False))
+            begun = await replays.start(
+                self._principal, ReplayRequest(session_id=session_id, inputs=inputs, wait=False)
+            )
             try:
                 return await replays.wait(self._principal, begun.id)
             except asyncio.CancelledError:

@@ -105,8 +105,8 @@ class GatewayBackend(ServiceBackend):
     async def restart(self, session_id: str) -> Session:
         return await (await self._of("session", session_id)).restart(session_id)
 
-    async def replay(self, session_id: str) -> Replay:
-        return await (await self._of("session", session_id)).replay(session_id)
+    async def replay(self, session_id: str, inputs: str | None) -> Replay:
+        return await (await self._of("session", session_id)).replay(session_id, inputs)
 
     async def read_notebook(self, session_id: str) -> bytes:
         return await (await self._of("session", session_id)).read_notebook(session_id)

@@ -22,7 +22,7 @@ from kernel_gateway.services.replays.notebook import LEFT_OUT, build_notebook
 from kernel_gateway.services.replays.stage import CellOutcome, ReplayServices, Stage, describe_failure
 from kernel_gateway.services.replays.state import Replaying
 from kernel_gateway.services.replays.steps import Step, began, last_step
-from kernel_gateway.services.replays.verdicts import AS_RECORDED, not_run, verdict_of
+from kernel_gateway.services.replays.verdicts import AS_RECORDED, add_sentence, not_run, verdict_of
 from kernel_gateway.services.workspaces.workspace_copies import WorkspaceCopies
 from kernel_gateway.storage.executions import StoredOutcome
 from sandcell.models.replays import CellReplay
@@ -285,7 +285,7 @@ class ReplayRun:
     def _give_again(self, step: Step, more: str) -> None:
         found = self.replay.verdict_on(step)
         if found is not None:
-            self.replay.give(msgspec.structs.replace(found, why=f"{found.why}; {more}" if found.why else more))
+            self.replay.give(msgspec.structs.replace(found, why=add_sentence(found.why, more)))
 
     async def _finish_notebook(self, ran: dict[int, CellOutcome]) -> None:
         replay = self.replay

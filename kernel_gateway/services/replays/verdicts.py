@@ -18,7 +18,7 @@ AS_RECORDED: Final = frozenset({"same", "new", "not_run"})
 """Verdicts that do not say that something came out otherwise."""
 MOST_TOLD: Final = 50
 CARRIED: Final = (
-    "in the record it ran on a new kernel, which had the variables of the one before: here the same one goes on"
+    "In the record it ran on a new kernel, which had the variables of the one before: here the same one goes on."
 )
 MARKER_BYTES: Final = 64
 """More than the line takes that stands where text was cut."""
@@ -105,15 +105,21 @@ def summarize(replay: Replay) -> str:
 def _with_exit(found: CellVerdict, step: Step, ran: CellOutcome) -> CellVerdict:
     if step.kind != "command" or found.verdict is not Verdict.SAME or step.exit_code in (None, ran.exit_code):
         return found
-    return CellVerdict(Verdict.DIFFERENT, f"the command's exit code is {ran.exit_code}, and was {step.exit_code}")
+    return CellVerdict(Verdict.DIFFERENT, f"The command's exit code is {ran.exit_code}, and was {step.exit_code}.")
+
+
+def add_sentence(why: str, more: str) -> str:
+    """What is said of a cell already, and one sentence more; its first letter and its full stop may be missing."""
+    sentence = f"{more[0].upper()}{more[1:]}"
+    return f"{why} {sentence if sentence.endswith('.') else f'{sentence}.'}".lstrip()
 
 
 def _cell(step: Step, found: CellVerdict, ran: CellOutcome) -> CellReplay:
     why = found.why
     if ran.why and found.verdict is not Verdict.SAME:
-        why = f"{why}; {ran.why}" if why else ran.why
+        why = add_sentence(why, ran.why)
     if step.carried:
-        why = f"{why}; {CARRIED}" if why else CARRIED
+        why = add_sentence(why, CARRIED)
     return CellReplay(
         number=step.number,
         id=step.id,

@@ -71,7 +71,8 @@ def replay(
         ended.notebook = None
         show_json(ended)
     else:
-        _show(ended, output, asked["inputs"])
+        workspace = "WORKSPACE" if file is not None else client.get_session(what).workspace_id
+        _show(ended, output, None if asked["inputs"] else workspace)
     raise click.exceptions.Exit(exits.OK if ended.same else exits.CODE_FAILED)
 
 
@@ -143,7 +144,8 @@ class _Progress:
             sys.stderr.flush()
 
 
-def _show(ended: Replay, output: Path | None, inputs: str | None) -> None:
+def _show(ended: Replay, output: Path | None, workspace: str | None) -> None:
+    """`workspace`: whose files the cells may have needed, where they had none of them."""
     show_table(COLUMNS, [_row(each) for each in ended.verdicts])
     for each in ended.verdicts:
         if each.diff and each.verdict in TELLING:
@@ -152,8 +154,8 @@ def _show(ended: Replay, output: Path | None, inputs: str | None) -> None:
     say(f"{counts or 'no code cells'}")
     if ended.error is not None:
         say(f"the replay ended early: {ended.error.message}")
-    if not inputs and any("FileNotFoundError" in each.why for each in ended.verdicts if each.verdict == "failed"):
-        say("files that cells read come from a workspace: --inputs WORKSPACE")
+    if workspace and any("FileNotFoundError" in each.why for each in ended.verdicts if each.verdict == "failed"):
+        say(f"files that cells read come from a workspace: --inputs {workspace}")
     if output is not None:
         say(f"wrote {output}")
     if ended.session_live:

@@ -100,8 +100,8 @@ class RestBackend:
     async def restart(self, session_id: str) -> Session:
         return await self._client.restart(session_id)
 
-    async def replay(self, session_id: str) -> Replay:
-        begun = await self._client.start_replay(session_id=session_id)
+    async def replay(self, session_id: str, inputs: str | None) -> Replay:
+        begun = await self._client.start_replay(session_id=session_id, inputs=inputs)
         try:
             return await self._client.wait_replay(begun.id)
         except asyncio.CancelledError:

@@ -65,7 +65,10 @@ class Backend(Protocol):
 
     async def restart(self, session_id: str) -> Session: ...
 
-    async def replay(self, session_id: str) -> Replay:
-        """Replay the session's notebook to its end; when the caller is cancelled, the replay is stopped."""
+    async def replay(self, session_id: str, inputs: str | None) -> Replay:
+        """Replay the session's notebook to its end, with the files of the workspace `inputs`.
+
+        When the caller is cancelled, the replay is stopped.
+        """
 
     async def read_notebook(self, session_id: str) -> bytes: ...

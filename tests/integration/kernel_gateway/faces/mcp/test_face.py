@@ -221,6 +221,13 @@ def test_a_session_that_ended_is_followed_by_one_with_its_files(peer: Peer, serv
     assert "a new one has its files, and none of its variables" in text
 
 
+def test_a_replay_has_files_that_no_cell_wrote_where_it_is_asked_to(peer: Peer) -> None:
+    peer.call("write_file", path="data.csv", content="1,2")
+    peer.call("run_python", code="open('data.csv').read()")
+    assert "FileNotFoundError" in peer.call("replay")
+    assert peer.call("replay", with_files=True) == "The same: 1 same."
+
+
 def test_what_ends_with_a_session(service: RunningService) -> None:
     with service.client() as admin:
         token = admin.create_token("mcp-ends", "ends").token

@@ -69,7 +69,9 @@ def test_a_command_is_the_same_only_with_its_exit_code() -> None:
     command = step(kind="command", recorded=[stream("hi\n")], exit_code=3)
     assert verdict_of(command, CellOutcome("ok", [stream("hi\n")], exit_code=3), (1000, 1000)).verdict == "same"
     other = verdict_of(command, CellOutcome("ok", [stream("hi\n")], exit_code=0), (1000, 1000))
-    assert (other.verdict, other.why) == ("different", "the command's exit code is 0, and was 3")
+    assert (other.verdict, other.why) == ("different", "The command's exit code is 0, and was 3.")
+    unlike = CellOutcome("ok", [stream("ho\n")], exit_code=2, why="its exit code is 2")
+    assert verdict_of(command, unlike, (1000, 1000)).why == "Stdout differs. Its exit code is 2."
 
 
 def test_what_was_stopped_and_is_stopped_again_is_the_same() -> None:

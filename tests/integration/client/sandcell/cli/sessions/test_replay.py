@@ -37,6 +37,18 @@ def test_a_notebook_is_run_again_and_looked_at(sandcell: Shell) -> None:
         assert sandcell("session", "stop", session).returncode == 0
 
 
+def test_files_that_no_cell_wrote_come_from_the_session_s_workspace(sandcell: Shell) -> None:
+    (sandcell.directory / "data.csv").write_text("1,2")
+    first = sandcell("run", "--new", "open('data.csv').read()", "--file", "data.csv")
+    assert first.returncode == 0, first
+    session = json.loads(sandcell("session", "show", "--json").stdout)
+    without = sandcell("replay", session["id"])
+    hint = f"--inputs {session['workspace_id']}"
+    assert (without.returncode, hint in without.stderr) == (1, True), without.stderr
+    assert sandcell("replay", session["id"], *hint.split()).returncode == 0
+    assert sandcell("session", "stop", session["id"]).returncode == 0
+
+
 def test_what_cannot_be_replayed_is_said(sandcell: Shell) -> None:
     missing = sandcell("replay", "nothing.ipynb")
     assert (missing.returncode, "there is no file nothing.ipynb" in missing.stderr) == (2, True)
