@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
 from sandcell.models import constraints
 from sandcell.models.model import Model
 
+WORKSPACE: Final = "/workspace"
+"""Where the code of a session finds its files."""
 Id = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
 MOST_PATHS = 1_000
 """Paths that one copy names."""

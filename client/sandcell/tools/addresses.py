@@ -9,6 +9,7 @@ from typing import Final, Literal
 from urllib.parse import quote, unquote
 
 from sandcell.errors import NotFound
+from sandcell.models.workspaces import WORKSPACE
 
 SCHEME: Final = "sandcell://"
 MOST_RESOURCES: Final = 1_000
@@ -75,9 +76,8 @@ def make_output(number: int) -> str:
 
 def find_workspace_path(path: str) -> str:
     """A path as models write it, `/workspace/a` or `./a`, as it is below the workspace."""
-    if path == "/workspace" or path.startswith("/workspace/"):
-        path = path.removeprefix("/workspace")
-        path = path.lstrip("/")
+    if path == WORKSPACE or path.startswith(f"{WORKSPACE}/"):
+        path = path.removeprefix(WORKSPACE).lstrip("/")
     while path.startswith("./"):
         path = path[2:]
     return "" if path == "." else path

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from sandcell.models.environments import EnvironmentInfo
 from sandcell.models.network import Network
+from sandcell.models.workspaces import WORKSPACE
 from sandcell.tools.definitions import TOOLS, Tool, make_schema
 
 MOST_ENDPOINTS: Final = 10
@@ -87,7 +88,7 @@ def make_constraints(environment: EnvironmentInfo, most_seconds: float, output_b
         "storage_mb": environment.storage_mb,
         "timeout_seconds_max": most_seconds,
         "output_bytes": output_bytes,
-        "workspace": "/workspace",
+        "workspace": WORKSPACE,
     }
 
 

@@ -1,7 +1,7 @@
-"""Programs that people and clients work in over the REST face: each has the end of its output for who follows anew.
+"""Programs that people and clients work in over the REST face. The end of their output is kept for later followers.
 
-Whatever number of callers follows it, a program is read once, into a transcript of bounded size. A follower is at some
-byte of that, and names it when its connection broke. One that does not read makes the program wait, as long as it is
+A program is read once, however many callers follow it, into a transcript of bounded size. A follower has a position in
+that, in bytes, and names it after its connection broke. One that does not read makes the program wait, as long as it is
 connected. A program that was started here and that nobody follows for a while is ended.
 """
 
@@ -47,6 +47,7 @@ from kernel_gateway.storage.executions import ExecutionRow
 from kernels.guest_client.programs import ProgramEnd, ProgramEvent, ProgramOutput, ProgramRequest, ProgramStarted
 from sandcell.models.commands import Program, ProgramEnded, ProgramInput, Signal, StartProgram, TerminalSize
 from sandcell.models.executions import Event
+from sandcell.models.workspaces import WORKSPACE
 
 log = structlog.get_logger(__name__)
 KEPT_BYTES = 256 * 1024
@@ -60,7 +61,6 @@ HANG_UP_SECONDS = 5.0
 """From the SIGHUP to the SIGKILL of a program that nobody follows."""
 FLUSH_SECONDS = 15.0
 """How often the files of a session are sent off while something happens in a program of it."""
-WORKSPACE = "/workspace"
 
 
 class _Piece:
@@ -77,7 +77,7 @@ class _Piece:
 
 
 class Part(NamedTuple):
-    """What a follower is given next: output up to the byte `end`, and how many before it are there no more."""
+    """What a follower gets next: output up to the byte `end`, and how many bytes before it are no longer kept."""
 
     end: int
     stream: str
@@ -86,7 +86,7 @@ class Part(NamedTuple):
 
 
 class Transcript:
-    """The last of what a program has put out, by how many bytes came before. Pure."""
+    """The last of what a program has put out; a position is how many bytes came before. Pure."""
 
     def __init__(self, end: int = 0) -> None:
         self.end = end
@@ -100,7 +100,7 @@ class Transcript:
         return self._pieces[0].start if self._pieces else self.end
 
     def add(self, stream: str, data: bytes, at: int | None = None) -> None:
-        """The next output; `at`, where its guest says it, tells of what has been lost before."""
+        """The next output. `at`, where the guest gives it, is its position: bytes before that may have been lost."""
         last = self._pieces[-1] if self._pieces else None
         reached = last.end if last is not None else 0
         start = max(at, reached) if at is not None else max(self.end, reached)
@@ -128,7 +128,7 @@ class Transcript:
 
 
 class _Follower(msgspec.Struct, eq=False):
-    """Who follows, and up to which byte they have taken what came."""
+    """A caller that follows, and up to which byte it has taken the output."""
 
     position: int
 
@@ -146,7 +146,7 @@ class _Stream:
         """Set, and replaced, when anything about it has changed."""
 
     def tell(self) -> None:
-        """Have all look again who wait for news."""
+        """Wake all that wait for news."""
         self.news.set()
         self.news = asyncio.Event()
 
@@ -184,7 +184,7 @@ class _Stream:
                         yield Event(begin, "gap", {"missed_bytes": part.missed_bytes})
                     data = b64encode(part.data).decode()
                     yield Event(part.end, "output", {"stream": part.stream, "data": data})
-                    follower.position = part.end  # not before: now whoever follows has taken it
+                    follower.position = part.end  # not before the caller asks for more: now it has taken this part
                     self.tell()
                 elif self.end is None:
                     await news.wait()
@@ -324,7 +324,7 @@ class ProgramStreams:
         return stream
 
     def _open(self, live: LiveSession, stream: _Stream, events: AsyncIterator[ProgramEvent]) -> _Stream:
-        """Read it from now on, unless another caller was faster."""
+        """Read it from now on, unless another caller has begun to."""
         known = self._known(live)
         if (faster := known.get(stream.shown.id)) is not None:
             return faster  # the events are left unread and go with their last reference
@@ -348,7 +348,7 @@ class ProgramStreams:
             stream.end = end
             known = self._known(live)
             if stream.describe_end() is None:
-                known.pop(stream.shown.id, None)  # who follows it again asks the guest
+                known.pop(stream.shown.id, None)  # the next follower asks the guest
             else:
                 for old in [name for name, each in known.items() if each.end is not None][:-MOST_ENDED]:
                     del known[old]

@@ -17,8 +17,7 @@ from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.workspaces.files import limit_bytes, note_changes
 from kernel_gateway.settings import Settings
 from kernels.guest_client.client import FileStat, GuestClient
-
-WORKSPACE = "/workspace/"
+from sandcell.models.workspaces import WORKSPACE
 
 
 class SandboxFiles:
@@ -119,6 +118,6 @@ async def _translate(chunks: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
 
 
 async def _note(live: LiveSession, *paths: str) -> None:
-    kept = [path.removeprefix(WORKSPACE) for path in paths if path.startswith(WORKSPACE)]
+    kept = [path.removeprefix(f"{WORKSPACE}/") for path in paths if path.startswith(f"{WORKSPACE}/")]
     if kept:
         await note_changes(live, kept)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kernel_gateway.errors import InvalidRequest
+from sandcell.models.workspaces import WORKSPACE
 
-WORKSPACE = "/workspace"
 MOST_PATH_BYTES = 4096
 _SCHEME = "file://"
 
