@@ -110,20 +110,22 @@ class LiveTree:
         *,
         also: set[bytes] | None = None,
         walk: bool = False,
+        last: bool = False,
         until: float = math.inf,
         wait_seconds: float = 60.0,
     ) -> Look:
         """Empty the journal: what is now of the paths in it and `also`; of everything when that is None.
 
-        `walk` looks at every name there is. Raises `WorkspaceTooLarge` when it is not done at `until`, or another
-        thread looks for longer than `wait_seconds`, and `OSError`; the journal keeps what is in it then.
+        `walk` looks at every name there is; when it is to be the `last` look, it begins no watch. Raises
+        `WorkspaceTooLarge` when it is not done at `until`, or another thread looks for longer than `wait_seconds`, and
+        `OSError`; the journal keeps what is in it then.
         """
         if not self._lock.acquire(timeout=wait_seconds):
             raise WorkspaceTooLarge("the workspace takes longer to look through than there is time")
         try:
             if self._bring is not None:
                 self._not_brought = self._bring()
-            self._refresh(root, until, walk=walk)
+            self._refresh(root, until, walk=walk, last=last)
             return self._make_look(journal, also)
         finally:
             self._lock.release()
@@ -156,7 +158,7 @@ class LiveTree:
                 part.signatures[path] = scan.signatures[path]
         return Look(part, changed, whole=False)
 
-    def _refresh(self, root: int, until: float, *, walk: bool) -> None:
+    def _refresh(self, root: int, until: float, *, walk: bool, last: bool) -> None:
         status = os.fstat(root)
         if self._identity != (status.st_dev, status.st_ino):  # a directory at the same path, of which nothing is known
             self._forget()
@@ -164,7 +166,7 @@ class LiveTree:
         try:
             told = None if walk or self._scan is None or self._watch is None else self._watch.take()
             if told is None or self._scan is None or (told.doubtful and len(self._scan.entries) <= FEW_NAMES):
-                self._walk(root, until)
+                self._walk(root, until, last=last)
             elif told.names or told.trees:
                 try:
                     self._look_again(root, self._scan, told, until)
@@ -175,10 +177,12 @@ class LiveTree:
                 self._watch.close()  # what it told is lost
             raise
 
-    def _walk(self, root: int, until: float) -> None:
+    def _walk(self, root: int, until: float, *, last: bool = False) -> None:
         began = time.monotonic()
         watch, enter = self._watch, None
-        if watch is not None:
+        if watch is not None and last:
+            watch.distrust()
+        elif watch is not None:
             watch.begin()
             enter = watch.add
         scan = scan_directory(root, self._limits, self._opener, until=until, enter=enter)
@@ -187,7 +191,7 @@ class LiveTree:
         self._compare(scan)
         self._walked_at = time.monotonic()
         self._walk_seconds = self._walked_at - began
-        if watch is not None:
+        if watch is not None and not last:
             self._trust(watch, scan)
 
     def _trust(self, watch: Watch, scan: Scan) -> None:

@@ -145,7 +145,7 @@ class Flusher:
     def _plan(self, transfer: Transfer, baseline: Baseline, *, final: bool) -> tuple[Look, FlushPlan]:
         """Look at what changed, at everything where that has to be, and say what is to be done."""
         part = self._settled and not self._skipping and not final
-        look = self._look(transfer, walk=final or self._is_due(), part=part)
+        look = self._look(transfer, walk=final or self._is_due(), part=part, last=final)
         if not look.whole:
             # Only what changed was looked at, and it is planned alone. Where it does not fit beside the rest, the rest
             # has a say in what stays out: then everything is looked at.
@@ -158,14 +158,14 @@ class Flusher:
         room = self._limits.workspace_bytes
         return look, plan_flush(baseline, look.scan, room, since, removes=self._removes)
 
-    def _look(self, transfer: Transfer, *, walk: bool, part: bool) -> Look:
+    def _look(self, transfer: Transfer, *, walk: bool, part: bool, last: bool = False) -> Look:
         """What there is; what changed is owed from then on, whatever becomes of this attempt."""
         also = self._owed if part else None
         seconds = self._limits.attempt_seconds
         until = time.monotonic() + seconds
         try:
             look = self._tree.look(
-                transfer.root, self._journal, also=also, walk=walk, until=until, wait_seconds=seconds
+                transfer.root, self._journal, also=also, walk=walk, last=last, until=until, wait_seconds=seconds
             )
         except OSError as error:
             raise DirectoryUnusable(f"the workspace directory cannot be read: {error.strerror}") from error
