@@ -17,6 +17,10 @@ from kernels.errors import KernelsError
 from kernels.sandbox import SandboxRuntime
 
 REMOVALS_AT_ONCE: Final = 4
+REST_SECONDS: Final = 0.05
+"""How long a removal rests first. It takes processor time from what its session's end still does for who waits for it,
+as saving the notebook.
+"""
 DESTROY_SECONDS: Final = 60.0
 CLOSE_SECONDS: Final = 30.0
 """With the drain and the last flushes it has to fit into what a supervisor waits for an end: 180 s under systemd."""
@@ -41,7 +45,7 @@ class DeadSandboxes:
         return len(owners) if principal_id is None else owners.count(principal_id)
 
     def remove(self, sandbox_id: str, principal_id: str) -> None:
-        """Begin to remove what is left of a sandbox; returns at once."""
+        """Remove what is left of a sandbox soon; returns at once. It counts from now on."""
         self._owners[sandbox_id] = principal_id
         if sandbox_id not in self._removing:
             removing = asyncio.create_task(self._remove(sandbox_id), name=f"removal of sandbox {sandbox_id}")
@@ -75,6 +79,7 @@ class DeadSandboxes:
             await cancel_all(self._removing.values())
 
     async def _remove(self, sandbox_id: str) -> None:
+        await asyncio.sleep(REST_SECONDS)
         async with self._turns:
             try:
                 async with asyncio.timeout(DESTROY_SECONDS):

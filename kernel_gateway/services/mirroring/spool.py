@@ -105,8 +105,7 @@ class Spool:
         Raises WorkspaceSyncError when the store does not take it; the copy stays.
         """
         async with self._lock(workspace_id):
-            # Not in a thread: each start asks, nearly always in vain, and two looks are less than the way to one.
-            if not any(self._place(workspace_id + end).is_dir() for end in ("", WHOLE)):
+            if not self._has(workspace_id):
                 return False
             place = await asyncio.to_thread(self._whole, workspace_id)
             if place is None:
@@ -129,6 +128,8 @@ class Spool:
     async def discard(self, workspace_id: str) -> None:
         """Remove the copy, if there is one: the store has something newer."""
         async with self._lock(workspace_id):
+            if not self._has(workspace_id):
+                return
             place = await asyncio.to_thread(self._whole, workspace_id)
             if place is not None:
                 await asyncio.to_thread(_remove, place)
@@ -181,6 +182,10 @@ class Spool:
             opener=OwnedDirectory(directory).open,
             removes=removes,
         )
+
+    def _has(self, workspace_id: str) -> bool:
+        """Whether there may be a copy. Not for a thread: each start and each end asks, nearly always in vain."""
+        return any(self._place(workspace_id + end).is_dir() for end in ("", WHOLE))
 
     def _whole(self, workspace_id: str) -> Path | None:
         """The copy, if there is one; the newest when another was just to take its place."""

@@ -288,6 +288,8 @@ class KeptOutputs:
         """
         failed: WorkspaceSyncError | None = None
         async with self._locks.setdefault(session_id, asyncio.Lock()):
+            if not (self._directory / session_id).is_dir():  # of most: a look is less than the way to a thread
+                return
             for path in await asyncio.to_thread(self._waiting, session_id):
                 try:
                     await self._mirrors.run(partial(self._deliver, session_id, path))

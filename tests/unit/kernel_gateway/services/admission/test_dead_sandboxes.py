@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from typing import cast
 
 import pytest
@@ -16,10 +17,10 @@ class HungRemovals:
     """A runtime whose sandboxes go when they are let go, as where a mount is busy."""
 
     def __init__(self) -> None:
-        self.let_go: dict[str, asyncio.Event] = {}
+        self.let_go: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
     async def destroy(self, sandbox_id: str) -> None:
-        await self.let_go.setdefault(sandbox_id, asyncio.Event()).wait()
+        await self.let_go[sandbox_id].wait()
 
 
 def removing(runtime: HungRemovals, **owners: str) -> DeadSandboxes:
@@ -58,6 +59,24 @@ def test_a_removal_that_hangs_does_not_hold_up_the_end(monkeypatch: pytest.Monke
         assert not await dead.wait_for_one()
 
     asyncio.run(close())
+
+
+def test_a_removal_rests_first_and_counts_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who stops a session has the processors for what is still done for the answer."""
+    monkeypatch.setattr(dead_sandboxes, "REST_SECONDS", 0.01)
+
+    async def rest() -> None:
+        runtime = HungRemovals()
+        dead = removing(runtime, mine="me")
+        assert dead.count("me") == 1
+        for _ in range(10):  # turns of the loop take no time to speak of
+            await asyncio.sleep(0)
+        assert not runtime.let_go
+        runtime.let_go["mine"].set()
+        assert await dead.wait_for_one("me")
+        assert dead.count("me") == 0
+
+    asyncio.run(rest())
 
 
 def test_the_end_leaves_room_for_the_drain_and_the_last_flushes() -> None:
