@@ -53,6 +53,8 @@ _SILENCE_PAUSE_SECONDS: Final = 0.5
 _STEADY_SECONDS: Final = 60.0
 _ALIVE_SECONDS: Final = 0.5
 """How often a sandbox that starts is asked whether it still lives."""
+WARM_UPS: Final = 3
+"""How often a pool's kernel runs nothing: Python makes code faster that has run a few times."""
 
 
 class SandboxedKernel:
@@ -256,13 +258,15 @@ class SandboxedKernel:
         await contexts.forget(await self._ready(), names)
 
     async def warm_up(self) -> None:
-        """Have a new kernel run nothing once, and show a number: what a first result loads is loaded then.
+        """Have a new kernel run nothing, and show a number: what a first result loads is loaded then.
 
-        Silently: it is not counted, no name and no line of history is left of it.
+        It is not counted, and no name and no line of history is left of it. Not silently, or half of the way that a
+        first cell takes would be new to it.
         """
         hub = await self._ready()
-        nothing = {**execution.execute_request("pass", silent=True), "user_expressions": {"": "1"}}
-        await hub.request("shell", "execute_request", nothing, deadline_seconds=self._limits.start_seconds)
+        nothing = {**execution.execute_request("pass"), "store_history": False, "user_expressions": {"": "1"}}
+        for _ in range(WARM_UPS):
+            await hub.request("shell", "execute_request", nothing, deadline_seconds=self._limits.start_seconds)
 
     async def watch_memory(self, percents: tuple[int, ...]) -> SandboxUsage:
         """Watch its memory from now on, before it has run any code, which then need not ask. What it uses now."""
