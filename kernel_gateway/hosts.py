@@ -19,6 +19,11 @@ _NAME: Final = re.compile(r"(\*\.)?[a-z0-9_]([a-z0-9_.-]{0,252}[a-z0-9_])?")
 _HOST: Final = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+(%[^\]]*)?\]|[A-Za-z0-9_.-]+)(:[0-9]{1,5})?")
 
 
+_ADDRESS: Final = re.compile(
+    r"(?P<scheme>https?)://(?P<host>\[[0-9a-fA-F:.]+\]|[0-9a-fA-F:]*:[0-9a-fA-F:.]*|[A-Za-z0-9._-]+):(?P<port>[1-9][0-9]{0,4})"
+)
+
+
 class Hosts(msgspec.Struct, frozen=True):
     """Names that were given; `strict` admits no others, `every` admits all."""
 
@@ -52,6 +57,20 @@ class Hosts(msgspec.Struct, frozen=True):
         if not self.strict and (credential or "." not in name or name.endswith(_LOCAL)):
             return True  # first: it is what nearly every request has, and costs nothing
         return name in self.names or name == "localhost" or _is_address(name) or _is_below(name, self.names)
+
+
+def read_address(text: str) -> str:
+    """An http or https address of a host and a port, as addresses are written; raises ValueError.
+
+    The host may be a bare IPv6 address, without brackets, as Kubernetes says a pod's: the port is what comes last.
+    """
+    found = _ADDRESS.fullmatch(text)
+    if found is None or int(found["port"]) > 65_535:
+        raise ValueError("must be http://host:port or https://host:port")
+    host = found["host"]
+    if ":" in host:
+        host = f"[{ipaddress.IPv6Address(host.removeprefix('[').removesuffix(']'))}]"
+    return f"{found['scheme']}://{host}:{found['port']}"
 
 
 def _is_address(name: str) -> bool:

@@ -21,7 +21,7 @@ from urllib.parse import quote
 from kernel_gateway.client_address import parse_networks
 from kernel_gateway.endpoints import parse_endpoints
 from kernel_gateway.errors import SettingInvalid
-from kernel_gateway.hosts import Hosts
+from kernel_gateway.hosts import Hosts, read_address
 from kernel_gateway.identity.access_key import KEY_ID, SEALING_KEY, SECRET
 from kernel_gateway.identity.openid import is_safe_address
 from kernel_gateway.identity.roles import parse_roles
@@ -119,9 +119,10 @@ def _require_gateway(settings: Settings) -> None:
     """What several gateways need in common, and what only a service that is alone can do yet."""
     if not settings.gateway_address:
         return
-    found = re.fullmatch(r"(https?)://(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):([1-9][0-9]{0,4})", settings.gateway_address)
-    if found is None or int(found[3]) > 65_535:
-        raise SettingInvalid("gateway_address must be http://host:port or https://host:port")
+    try:
+        read_address(settings.gateway_address)
+    except ValueError as error:
+        raise SettingInvalid(f"gateway_address {error}") from None
     if not settings.database.startswith("postgres"):
         raise SettingInvalid("gateway_address needs a database that gateways can share: PostgreSQL, see database")
     if not settings.store:

@@ -28,9 +28,9 @@ class Gateways:
     def database(self) -> str:
         return str(self._settings["database"])
 
-    def start(self, **settings: Any) -> RunningService:
+    def start(self, at: str = "127.0.0.1", **settings: Any) -> RunningService:
         port = free_port()
-        address = f"http://127.0.0.1:{port}"
+        address = f"http://{at}:{port}"
         return self._make(port=port, gateway_address=address, **{**self._settings, **settings})
 
     def start_two(self) -> tuple[RunningService, RunningService]:

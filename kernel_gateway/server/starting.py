@@ -124,7 +124,8 @@ def _require_store_url(settings: Settings) -> None:
 def _bind(settings: Settings) -> list[socket.socket]:
     """Take the address first: a start that cannot have it leaves everything else alone."""
     try:
-        return bind_sockets(settings.port, settings.host)
+        # All addresses are those of both families, where the host has both.
+        return bind_sockets(settings.port, None if settings.host == "::" else settings.host)
     except OSError as error:
         raise SettingInvalid(
             f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}; choose another host or port"

@@ -24,7 +24,8 @@ async def greet(
 
     The token is saved for the commands of the user who started the service.
     """
-    say(f"Sandcell listens on {settings.scheme}://{settings.host}:{port}")
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    say(f"Sandcell listens on {settings.scheme}://{host}:{port}")
     say(f"  data      {settings.data_dir}")
     say(f"  store     {settings.store_url.partition('?')[0]}")
     say(f"  token     {await _describe_token(settings, first_token, starter, launcher)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kernel_gateway.hosts import Hosts
+from kernel_gateway.hosts import Hosts, read_address
 
 OURS_ALWAYS = (
     "", "localhost", "localhost:8899", "LOCALHOST.", "127.0.0.1", "127.0.0.1:8899", "127.9.9.9", "[::1]", "[::1]:8899",
@@ -70,3 +70,40 @@ def test_a_star_admits_all() -> None:
 def test_what_is_no_name_is_no_setting(setting: str) -> None:
     with pytest.raises(ValueError, match="is no name"):
         Hosts.of_setting(setting, "127.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ("http://127.0.0.1:8899", "http://127.0.0.1:8899"),
+        ("https://sandcell-1.internal:443", "https://sandcell-1.internal:443"),
+        ("http://[fd00::1]:8899", "http://[fd00::1]:8899"),
+        ("http://fd00::1:8899", "http://[fd00::1]:8899"),
+        ("http://::1:8899", "http://[::1]:8899"),
+        ("http://fd00:0:0:0:0:0:0:1:8899", "http://[fd00::1]:8899"),
+    ],
+)
+def test_an_address_of_either_family_is_read_with_brackets_or_without(given: str, read: str) -> None:
+    assert read_address(given) == read
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "",
+        "127.0.0.1:1",
+        "http://host",
+        "http://host:0",
+        "http://host:65536",
+        "http://a:b:1",
+        "http://::1:8899/x",
+        "http://1:2:3:4:5:6:7:8:9:10",
+        "http://[::1]",
+        "http://[host]:1",
+        "ftp://host:1",
+        "http://fd00::1::2:1",
+    ],
+)
+def test_what_is_no_address_is_refused(given: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        read_address(given)

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -340,6 +341,17 @@ def test_engines_have_sandboxes_and_snapshots_at_both(one: Rest, other: Rest) ->
     for rest in (one, other):
         assert rest.http.get(engine).status_code == 404
     assert list_live() == before
+
+
+@pytest.mark.sample("doors")
+def test_one_is_reached_at_an_ipv6_address(gateways: Gateways, one: Rest) -> None:
+    third = gateways.start(at="::1", host="::")  # without brackets, as Kubernetes says the address of a pod
+    port = urlsplit(third.url).port
+    for family in (f"http://127.0.0.1:{port}", f"http://[::1]:{port}"):
+        assert httpx.get(f"{family}/readyz", timeout=120).is_success
+    with Rest(third) as rest, rest.session() as session:
+        assert seen_from(one, session).run("print(6 * 7)")["stdout"] == "42\n"
+    third.stop()
 
 
 @pytest.mark.sample("kills")
