@@ -300,12 +300,12 @@ class GuestClient:
             await self._json("GET", address, deadline_seconds=CALL_SECONDS + timeout_seconds)
         )
 
-    async def follow_program(self, pid: int) -> AsyncGenerator[ProgramEvent]:
-        """Follow one that runs, in the place of who did before; otherwise as `start_program`."""
-        return await self._follow_program("GET", f"/v1/programs/{pid}", None)
+    async def follow_program(self, pid: int, *, again: bool = False) -> AsyncGenerator[ProgramEvent]:
+        """Follow one in the place of who did before, from now on or `again` from what was told last."""
+        return await self._follow_program("GET", f"/v1/programs/{pid}{'?again=true' if again else ''}", None)
 
     async def list_programs(self) -> list[RunningProgram]:
-        """Those that run."""
+        """Those that run, or ended a moment ago."""
         return programs.parse_running(await self._json("GET", "/v1/programs"))
 
     async def tell_program(self, pid: int, action: str, **content: Any) -> None:

@@ -38,7 +38,10 @@ class ProgramRequest:
 
 @dataclass(frozen=True)
 class RunningProgram:
-    """One that runs; `said` is how many bytes it has put out. A guest of an older release leaves the last three out."""
+    """One that runs, or has `ended` a moment ago; `said` is how many bytes it has put out.
+
+    A guest of an older release leaves the last four out, and lists none that has ended.
+    """
 
     pid: int
     command: list[str]
@@ -48,6 +51,7 @@ class RunningProgram:
     execution: str = ""
     terminal: bool = False
     said: int = 0
+    ended: bool = False
 
 
 class ProgramStarted(msgspec.Struct, frozen=True):
@@ -111,13 +115,15 @@ def parse_running(value: dict[str, Any]) -> list[RunningProgram]:
 def _parse_one(value: object) -> RunningProgram:
     if not isinstance(value, dict):
         raise SandboxFailed("the guest listed what is no program")
+    newer = "execution" in value
     return RunningProgram(
         of_type(value, "pid", int),
         [str(each) for each in of_type(value, "command", list)],
         of_type(value, "directory", str),
         {str(name): str(each) for name, each in of_type(value, "variables", dict).items()},
         of_type(value, "tag", str),
-        *((of_type(value, "execution", str), of_type(value, "terminal", bool), of_type(value, "said", int)))
-        if "execution" in value
-        else (),
+        of_type(value, "execution", str) if newer else "",
+        terminal=newer and of_type(value, "terminal", bool),
+        said=of_type(value, "said", int) if newer else 0,
+        ended=value.get("ended") is True,
     )

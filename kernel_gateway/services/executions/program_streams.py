@@ -95,6 +95,11 @@ class Transcript:
         self._kept_bytes = 0
 
     @property
+    def reached(self) -> int:
+        """Up to where it has what came; what its guest says again is before the `end` that is known."""
+        return self._pieces[-1].end if self._pieces else self.end
+
+    @property
     def begin(self) -> int:
         """The first byte that is kept."""
         return self._pieces[0].start if self._pieces else self.end
@@ -154,7 +159,7 @@ class _Stream:
         """Wait until the slowest follower has taken what so much more output would push out."""
         while self.followers:
             slowest = min(max(each.position, self.transcript.begin) for each in self.followers)
-            if self.transcript.end + size - slowest <= KEPT_BYTES:
+            if self.transcript.reached + size - slowest <= KEPT_BYTES:
                 return
             await self.news.wait()
 
@@ -310,10 +315,11 @@ class ProgramStreams:
         """The program as it is read here, from now on if it was not."""
         if (found := self._known(live).get(program_id)) is not None:
             return found
-        for each in await self._programs.list_in(live):
+        for each in await self._programs.list_in(live, ended=True):
             if each.execution == program_id:
                 shown = Program(program_id, each.command, each.directory, each.terminal)
-                events = await self._programs.follow_in(live, each.pid, attended=attended)
+                # What an earlier process has read and told nobody is in no other place.
+                events = await self._programs.follow_in(live, each.pid, attended=attended, again=True)
                 return self._open(live, _Stream(each.pid, shown, Transcript(each.said)), events)
         raise NotFound("no such program runs here; one that has ended is in the notebook")
 

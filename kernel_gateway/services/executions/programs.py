@@ -321,14 +321,19 @@ class Programs:
         live = await self._registry.require(principal, session_id)
         return await self.follow_in(live, await self._find_pid(live, pid, tag))
 
-    async def follow_in(self, live: LiveSession, number: int, *, attended: bool = False) -> AsyncIterator[ProgramEvent]:
-        """The same by its pid, whoever asks; `attended`: see `LiveSession.in_use`."""
+    async def follow_in(
+        self, live: LiveSession, number: int, *, attended: bool = False, again: bool = False
+    ) -> AsyncIterator[ProgramEvent]:
+        """The same by its pid, whoever asks; `attended`: see `LiveSession.in_use`.
+
+        With `again` one that is not followed here begins with what its guest has told last: to an earlier process.
+        """
         async with self._lock(live):
             known = self._known.get((live.id, number))
             if known is not None:
                 return known.follow()
             with translated():  # the service has restarted since it was started, or has lost sight of it
-                events = await (await self._guest(live)).follow_program(number)
+                events = await (await self._guest(live)).follow_program(number, again=again)
             return self._take_on(live, events, number, None, attended=attended)
 
     async def list_running(self, principal: Principal, session_id: str) -> list[RunningProgram]:
@@ -375,12 +380,13 @@ class Programs:
             raise NotFound("no program with this tag runs here")
         return found[0]
 
-    async def list_in(self, live: LiveSession) -> list[RunningProgram]:
-        """The same, whoever asks."""
+    async def list_in(self, live: LiveSession, *, ended: bool = False) -> list[RunningProgram]:
+        """The same, whoever asks; with `ended` those as well that have ended a moment ago."""
         if live.sandbox.kernel is None:
             return []
         with translated():
-            return await live.sandbox.kernel.guest.list_programs()
+            found = await live.sandbox.kernel.guest.list_programs()
+        return [each for each in found if ended or not each.ended]
 
     async def _guest(self, live: LiveSession) -> GuestClient:
         """The guest of the sandbox that there is: a program of an earlier one is gone."""

@@ -1,9 +1,10 @@
 """Programs that a caller follows while they run, writes to and signals: with pipes, or in a terminal.
 
 What a program puts out waits for the caller in a bounded buffer. While somebody follows, a full buffer makes the
-program wait; while nobody does, the oldest of it goes. Its head and tail are kept besides, for a caller who was killed
-and had given it the id of an execution. A program ends when its process has: output is then drained
-until its pipes close, or shortly after when something that it left behind keeps them open.
+program wait; while nobody does, the oldest of it goes. What was told last stays besides, for a caller who comes in the
+place of one that was killed, and its head and tail, where it was given the id of an execution. A program ends when its
+process has: output is then drained until its pipes close, or shortly after when something that it left behind keeps
+them open.
 """
 
 from __future__ import annotations
@@ -33,7 +34,11 @@ from .spawn import Program, spawn
 MAX_RUNNING = 32
 MAX_KEPT = 32
 """Programs that have ended and whose end nobody has read yet."""
+MAX_READ = 4
+"""Of them those whose end was read, by somebody who may have been killed since."""
 MAX_BUFFERED_BYTES = 256 * 1024
+MAX_TOLD_BYTES = 256 * 1024
+"""Of output that was told to somebody, for who comes next."""
 MAX_INPUT_BYTES = 1024 * 1024
 """Of input that a program has not read yet."""
 READ_BYTES = 32 * 1024
@@ -64,6 +69,8 @@ class FollowedProgram:
         self._closing_input = False
         self._events: deque[tuple[Event, int]] = deque()
         self._buffered = 0
+        self._told: deque[tuple[Event, int]] = deque()
+        self._told_bytes = 0
         self._said = 0
         self._changed = asyncio.Event()
         self._reader: object | None = None
@@ -152,9 +159,17 @@ class FollowedProgram:
         else:
             signal_all([self.pid], number)
 
-    def attach(self) -> object:
-        """The next reader takes the place of the one before; returns what `next` asks for."""
+    def attach(self, *, again: bool = False) -> object:
+        """The next reader takes the place of the one before; returns what `next` asks for.
+
+        With `again` it begins with what was told last: the one before may have been killed with that.
+        """
         self._reader = object()
+        if again:
+            self._events.extendleft(reversed(self._told))
+            self._buffered += self._told_bytes
+            self._told.clear()
+            self._told_bytes = 0
         self._changed.set()
         return self._reader
 
@@ -171,6 +186,7 @@ class FollowedProgram:
             if self._events:
                 event, size = self._events.popleft()
                 self._buffered -= size
+                self._keep_told(event, size)
                 self._resume()
                 return event
             if self.ended:
@@ -178,6 +194,14 @@ class FollowedProgram:
             self._changed.clear()
             await self._changed.wait()
         return None
+
+    def _keep_told(self, event: Event, size: int) -> None:
+        if event["event"] == "start":
+            return
+        self._told.append((event, size))
+        self._told_bytes += size
+        while self._told_bytes > MAX_TOLD_BYTES:
+            self._told_bytes -= self._told.popleft()[1]
 
     def report(self) -> dict[str, Any]:
         """How it ended and what it put out, as of a command that has ended; a terminal's output is stdout."""
@@ -196,13 +220,14 @@ class FollowedProgram:
         }
 
     def describe(self) -> dict[str, Any]:
-        """What lists say of it; `said` is how many bytes it has put out."""
+        """What lists say of it; `said` is how many bytes it has put out; one that has `ended` is still told of."""
         return {
             "pid": self.pid,
             **self.described,
             "execution": self.execution,
             "terminal": self._terminal,
             "said": self._said,
+            "ended": self.ended,
         }
 
     @property
@@ -401,7 +426,7 @@ class FollowedPrograms:
         return followed
 
     def find(self, pid: int) -> FollowedProgram:
-        """One by its pid, as long as its end was not read."""
+        """One by its pid, also for a while after its end."""
         self._forget()
         try:
             return self._known[pid]
@@ -416,9 +441,10 @@ class FollowedPrograms:
         except KeyError:
             raise Refusal(410, "forgotten", "no such program was started, or it ended long ago") from None
 
-    def describe_running(self) -> list[dict[str, Any]]:
-        """Those that run."""
-        return [self._known[pid].describe() for pid in self.running()]
+    def describe_known(self) -> list[dict[str, Any]]:
+        """Those that run, and those of whose end is still told."""
+        self._forget()
+        return [each.describe() for each in self._known.values()]
 
     def running(self) -> list[int]:
         """Pids of those that run."""
@@ -427,7 +453,8 @@ class FollowedPrograms:
     def _forget(self) -> None:
         ended = [pid for pid, each in self._known.items() if each.ended]
         for number, pid in enumerate(ended):
-            if self._known[pid].is_read or number < len(ended) - MAX_KEPT:
+            most = MAX_READ if self._known[pid].is_read else MAX_KEPT
+            if number < len(ended) - most:
                 del self._known[pid]
         finished = [name for name, each in self._executions.items() if each.ended]
         held = sum(self._executions[name].kept_bytes for name in finished)

@@ -23,8 +23,8 @@ MAX_SIDE = 2_000
 class FollowingHandler(Handler):
     """Answers with a line for each event of a program until it has ended; who hangs up ends nothing."""
 
-    async def follow(self, program: FollowedProgram) -> None:
-        reader = program.attach()
+    async def follow(self, program: FollowedProgram, *, again: bool = False) -> None:
+        reader = program.attach(again=again)
         self.set_header("Content-Type", "application/x-ndjson")
         try:
             while (event := await _next(program, reader)) is not None:
@@ -38,13 +38,13 @@ class FollowingHandler(Handler):
 
 
 class ProgramsHandler(FollowingHandler):
-    """GET /v1/programs: those that run. POST /v1/programs {command, variables, directory, tag, size, input,
-    timeout_seconds, execution, output_bytes}: start one and follow it; `size` is [columns, rows] of a terminal, or [];
-    with the command [] it is a login shell.
+    """GET /v1/programs: those that run, or ended a moment ago. POST /v1/programs {command, variables, directory, tag,
+    size, input, timeout_seconds, execution, output_bytes}: start one and follow it; `size` is [columns, rows] of a
+    terminal, or []; with the command [] it is a login shell.
     """
 
     def get(self) -> None:
-        self.answer({"programs": self.control.programs.describe_running()})
+        self.answer({"programs": self.control.programs.describe_known()})
 
     async def post(self) -> None:
         command, variables = self.field("command", list), self.field("variables", dict)
@@ -82,11 +82,12 @@ class ExecutionHandler(Handler):
 
 
 class ProgramHandler(FollowingHandler):
-    """GET /v1/programs/{pid}: follow it from now on, in the place of who did before. POST .../input {data},
-    .../close-input {}, .../signal {signal}, .../size {size}."""
+    """GET /v1/programs/{pid}: follow it in the place of who did before, from now on, or with `again=true` from what was
+    told last. POST .../input {data}, .../close-input {}, .../signal {signal}, .../size {size}."""
 
     async def get(self, pid: str, _action: str) -> None:
-        await self.follow(self.control.programs.find(int(pid)))
+        again = self.get_query_argument("again", "false") == "true"
+        await self.follow(self.control.programs.find(int(pid)), again=again)
 
     def post(self, pid: str, action: str) -> None:
         program = self.control.programs.find(int(pid))

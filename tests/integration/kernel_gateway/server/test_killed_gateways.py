@@ -19,6 +19,13 @@ from sandcell import Client
 from sandcell.events import Output
 from tests.gateways import Gateways, MakeService, in_turn
 from tests.integration.kernel_gateway.faces.jupyter.wire import reply_of, result_of, text_of, wire
+from tests.integration.kernel_gateway.faces.rest.resources.test_programs import (
+    events,
+    read_all,
+    read_until,
+    start,
+    type_in,
+)
 from tests.integration.kernel_gateway.server.eventually import eventually
 from tests.integration.kernel_gateway.server.rest import LiveSession, Rest
 from tests.integration.kernel_gateway.server.test_running_executions import follow
@@ -63,8 +70,8 @@ def test_what_runs_goes_on_at_another_gateway_of_the_host(gateways: Gateways, tm
     with Rest(other) as rest:
         there = LiveSession(rest, rest.get(session.path))
         assert there.outcome(runs["id"])["stdout"].splitlines() == make_lines()
-        events = list(follow(there, runs, 0))
-        shown = "".join(each["text"] for _, kind, each in events if kind == "stream")
+        followed = follow(there, runs, 0)
+        shown = "".join(each["text"] for _, kind, each in followed if kind == "stream")
         assert shown.splitlines() == make_lines()
         assert shown.startswith("".join(seen))
         assert there.outcome(waits["id"])["stdout"] == "42 unflushed\n"
@@ -81,6 +88,41 @@ def test_what_runs_goes_on_at_another_gateway_of_the_host(gateways: Gateways, tm
         back.stop()
     for each in (one, other):
         each.stop()
+
+
+COUNT = f"n=0; while [ $n -lt {LINES} ]; do echo $n; n=$((n+1)); sleep 0.03; done"
+COUNTED = "".join(f"{n}\n" for n in range(LINES)).encode()
+
+
+@pytest.mark.sample("kills")
+def test_programs_and_commands_go_on_through_a_proxy(gateways: Gateways, tmp_path: Path) -> None:
+    one, other = gateways.start_two()
+    with in_turn((one, other), tmp_path) as url, Rest(one) as rest:
+        session = rest.session(name="programs")
+        headers = {"Authorization": f"Bearer {one.token}"}
+        with httpx.Client(base_url=url, headers=headers, timeout=180) as http:
+            task = http.post(f"{session.path}/commands", json={"command": COUNT, "background": True}).json()
+            program = start(http, session.id, command=["sh", "-c", f"{COUNT}; read word; echo $word"])
+            number, seen = read_until(events(http, program), b"20\n")
+            one.kill()
+            # Each request comes to either; what had been told is not told again, and nothing is left out.
+            again = events(http, program, number)
+            number, rest_of_it = read_until(again, COUNTED[-4:])
+            assert seen + rest_of_it == COUNTED
+            assert number == len(COUNTED), "an event's id is how much came before it ended"
+            type_in(http, program, "over\n")
+            shown, ended = read_all(again)
+            assert (shown, ended["exit_code"]) == ({"stdout": b"over\n"}, 0)
+            assert read_all(events(http, program, number)) == (shown, ended)
+            eventually(lambda: http.get(f"{session.path}/tasks/{task['id']}").json()["status"] != "running")
+            done = http.get(f"{session.path}/tasks/{task['id']}").json()
+            assert (done["exit_code"], done["stdout"].encode()) == (0, COUNTED)
+            assert http.get(f"{session.path}/programs").json()["items"] == []
+            assert http.get(session.path).json()["generation"] == 1
+            assert http.delete(session.path).is_success
+    other.stop()
+    one.start()
+    one.stop()
 
 
 def make_slow_body(begun: threading.Event, killed: threading.Event, content: bytes) -> Iterator[bytes]:

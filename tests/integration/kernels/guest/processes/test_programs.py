@@ -64,7 +64,7 @@ def test_output_comes_in_its_streams_and_then_the_end(with_guests: Runner) -> No
             seen, end = await rest(events)
         assert seen == {"stdout": f"1 /tmp {guest.user}\n".encode(), "stderr": b"bad\n"}
         assert end == ProgramEnd(3, None, timed_out=False)
-        assert await guest.client.list_programs() == []
+        assert [each.ended for each in await guest.client.list_programs()] == [True]
 
     with_guests(test)
 
@@ -87,12 +87,40 @@ def test_input_signals_and_a_second_follower(with_guests: Runner) -> None:
         await client.tell_program(pid, "close-input")
         seen, end = await rest(second)
         assert (seen, end.exit_code) == ({"stdout": b"ended\n"}, 0)
-        with pytest.raises(GuestRefused, match="no program"):
+        with pytest.raises(GuestRefused, match="has ended"):
             await client.tell_program(pid, "signal", signal="SIGKILL")
         for line, name in (("sleep 100", "SIGKILL"), ("sleep 100", "SIGTERM")):
             async with aclosing(await client.start_program(request(line))) as events:
                 await client.tell_program(await started(events), "signal", signal=name)
                 assert (await rest(events))[1] == ProgramEnd(None, name, timed_out=False)
+
+    with_guests(test)
+
+
+def test_who_comes_in_the_place_of_one_that_was_killed_is_told_again_what_was_told_last(with_guests: Runner) -> None:
+    async def test(guests: Guests) -> None:
+        guest = await guests.start()
+        client = guest.client
+        line = "echo one; read x; head -c 300000 /dev/zero; echo end"
+        first = await client.start_program(request(line, takes_input=True))
+        pid = await started(first)
+        await text_until(first, b"one\n")
+        await first.aclose()
+        second = await client.follow_program(pid, again=True)
+        assert await text_until(second, b"one\n") == b"one\n"
+        await client.tell_program(pid, "close-input")
+        seen, end = await rest(second)
+        assert len(seen["stdout"]) == 300_004
+        third = await client.follow_program(pid, again=True)
+        again, same = await rest(third)
+        assert same == end, "the end is told again, too"
+        assert seen["stdout"].endswith(again["stdout"])
+        assert programs.MAX_TOLD_BYTES - programs.READ_BYTES <= len(again["stdout"]) <= programs.MAX_TOLD_BYTES
+        for _ in range(programs.MAX_READ):
+            async with aclosing(await client.start_program(request("true"))) as events:
+                await started(events)
+                await rest(events)
+        assert pid not in {each.pid for each in await client.list_programs()}
 
     with_guests(test)
 
