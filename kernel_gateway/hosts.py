@@ -13,6 +13,8 @@ from typing import Final
 
 import msgspec
 
+from kernel_gateway.errors import SettingInvalid
+
 _LOCAL: Final = (".localhost", ".local", ".internal", ".home.arpa")
 """Endings that the public DNS never has."""
 _NAME: Final = re.compile(r"(\*\.)?[a-z0-9_]([a-z0-9_.-]{0,252}[a-z0-9_])?")
@@ -59,17 +61,17 @@ class Hosts(msgspec.Struct, frozen=True):
         return name in self.names or name == "localhost" or _is_address(name) or _is_below(name, self.names)
 
 
-def read_address(text: str) -> str:
-    """An http or https address of a host and a port, as addresses are written; raises ValueError.
+def read_gateway_address(text: str) -> str:
+    """The setting `gateway_address`, an http or https address, as addresses are written; raises SettingInvalid.
 
     The host may be a bare IPv6 address, without brackets, as Kubernetes says a pod's: the port is what comes last.
     """
     found = _ADDRESS.fullmatch(text)
-    if found is None or int(found["port"]) > 65_535:
-        raise ValueError("must be http://host:port or https://host:port")
-    host = found["host"]
+    host = "" if found is None else found["host"]
     if ":" in host:
-        host = f"[{ipaddress.IPv6Address(host.removeprefix('[').removesuffix(']'))}]"
+        host = f"[{host.removeprefix('[').removesuffix(']')}]"
+    if found is None or int(found["port"]) > 65_535 or (":" in host and not _is_address(host)):
+        raise SettingInvalid("gateway_address must be http://host:port or https://host:port")
     return f"{found['scheme']}://{host}:{found['port']}"
 
 

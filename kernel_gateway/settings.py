@@ -21,7 +21,7 @@ from urllib.parse import quote
 from kernel_gateway.client_address import parse_networks
 from kernel_gateway.endpoints import parse_endpoints
 from kernel_gateway.errors import SettingInvalid
-from kernel_gateway.hosts import Hosts, read_address
+from kernel_gateway.hosts import Hosts, read_gateway_address
 from kernel_gateway.identity.access_key import KEY_ID, SEALING_KEY, SECRET
 from kernel_gateway.identity.openid import is_safe_address
 from kernel_gateway.identity.roles import parse_roles
@@ -119,10 +119,7 @@ def _require_gateway(settings: Settings) -> None:
     """What several gateways need in common, and what only a service that is alone can do yet."""
     if not settings.gateway_address:
         return
-    try:
-        read_address(settings.gateway_address)
-    except ValueError as error:
-        raise SettingInvalid(f"gateway_address {error}") from None
+    read_gateway_address(settings.gateway_address)
     if not settings.database.startswith("postgres"):
         raise SettingInvalid("gateway_address needs a database that gateways can share: PostgreSQL, see database")
     if not settings.store:

@@ -12,7 +12,7 @@ from kernel_gateway.egress.resolver import Resolve
 from kernel_gateway.egress.session_egress import S3Backends
 from kernel_gateway.environments_file import DeclaredRole
 from kernel_gateway.errors import GatewayError
-from kernel_gateway.hosts import read_address
+from kernel_gateway.hosts import read_gateway_address
 from kernel_gateway.redact_patterns import Patterns
 from kernel_gateway.services.admission.body_room import BodyRoom
 from kernel_gateway.services.admission.dead_sandboxes import DeadSandboxes
@@ -248,7 +248,7 @@ def gateway_place(settings: Settings) -> Place | None:
     if not settings.gateway_address:
         return None
     gateway_id = keep_service_id(settings.state_path / "service-id")
-    return Place(gateway_id, read_address(settings.gateway_address), settings.gateway_lease_seconds)
+    return Place(gateway_id, read_gateway_address(settings.gateway_address), settings.gateway_lease_seconds)
 
 
 def kernel_limits(settings: Settings) -> KernelLimits:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kernel_gateway.hosts import Hosts, read_address
+from kernel_gateway.errors import SettingInvalid
+from kernel_gateway.hosts import Hosts, read_gateway_address
 
 OURS_ALWAYS = (
     "", "localhost", "localhost:8899", "LOCALHOST.", "127.0.0.1", "127.0.0.1:8899", "127.9.9.9", "[::1]", "[::1]:8899",
@@ -80,11 +81,11 @@ def test_what_is_no_name_is_no_setting(setting: str) -> None:
         ("http://[fd00::1]:8899", "http://[fd00::1]:8899"),
         ("http://fd00::1:8899", "http://[fd00::1]:8899"),
         ("http://::1:8899", "http://[::1]:8899"),
-        ("http://fd00:0:0:0:0:0:0:1:8899", "http://[fd00::1]:8899"),
+        ("http://fd00:0:0:0:0:0:0:1:8899", "http://[fd00:0:0:0:0:0:0:1]:8899"),
     ],
 )
 def test_an_address_of_either_family_is_read_with_brackets_or_without(given: str, read: str) -> None:
-    assert read_address(given) == read
+    assert read_gateway_address(given) == read
 
 
 @pytest.mark.parametrize(
@@ -105,5 +106,5 @@ def test_an_address_of_either_family_is_read_with_brackets_or_without(given: str
     ],
 )
 def test_what_is_no_address_is_refused(given: str) -> None:
-    with pytest.raises(ValueError, match=r"."):
-        read_address(given)
+    with pytest.raises(SettingInvalid, match="gateway_address must be"):
+        read_gateway_address(given)
