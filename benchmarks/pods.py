@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
+from benchmarks.attach_client import Server
 from benchmarks.bounds import at_most
 from benchmarks.cold_start import measure_session
-from benchmarks.execution import SECONDS, SESSIONS, Clients, open_sessions
+from benchmarks.execution import SECONDS, SESSIONS, Clients, Load, open_sessions
 from benchmarks.execution_client import WARM_UP, PlainRest
 from benchmarks.warm_pool import WarmService
 from tests.kubernetes_cluster import running_cluster, why_not
@@ -47,10 +48,14 @@ def run(_service: RunningService, environments_dir: Path, *, rounds: int = 12) -
 def _compare(services: Services, rounds: int) -> str:
     warm = _in_turn(services, rounds, _create)
     cold = _in_turn(services, max(2, rounds // 3), lambda service: _create(service, WITHOUT_POOL))
-    executions, rates = _execute(services, LATENCIES if rounds > 2 else 20, max(1, rounds // 4))
+    executions, loads = _execute(services, LATENCIES if rounds > 2 else 20, max(1, rounds // 4))
+    rates = _medians({who: load.rates for who, load in loads.items()})
+    used = {who: statistics.median(load.server) + statistics.median(load.kernels) for who, load in loads.items()}
     return (
         f"create to first result from a pool {_say(warm, 1000, 'ms')}, without one {_say(cold, 1000, 'ms')}; `pass`"
-        f" through REST {_say(executions, 1000, 'ms', 1)}; over {SESSIONS} sessions {_say(rates, 1, 'a second')};"
+        f" through REST {_say(executions, 1000, 'ms', 1)}; over {SESSIONS} sessions"
+        f" {_say(rates, 1, 'a second')}, for each of which the service and its launcher take"
+        f" {_say(used, 1000, 'ms', 1)};"
         f" {at_most('seconds from a pool of pods', warm[IN_PODS], MOST_WARM_SECONDS)}"
     )
 
@@ -70,8 +75,8 @@ def _in_turn(services: Services, rounds: int, measure: Callable[[WarmService], f
     return _medians(taken)
 
 
-def _execute(services: Services, latencies: int, rounds: int) -> tuple[dict[str, float], dict[str, float]]:
-    """Seconds of one `pass`, and how many a second over some sessions with a client process each."""
+def _execute(services: Services, latencies: int, rounds: int) -> tuple[dict[str, float], dict[str, Load]]:
+    """Seconds of one `pass`, and what comes of some sessions with a client process each."""
     seconds = SECONDS if latencies == LATENCIES else SECONDS / 6
     with ExitStack() as opened:
         sessions = {
@@ -88,11 +93,12 @@ def _execute(services: Services, latencies: int, rounds: int) -> tuple[dict[str,
                 if number >= WARM_UP:
                     taken[who].append(time.perf_counter() - began)
         clients = {who: opened.enter_context(Clients("rest", *place, sessions[who])) for who, place in places.items()}
-        rates: dict[str, list[float]] = {who: [] for who in services}
+        servers = {who: Server(*place, services[who].service.service_pid) for who, place in places.items()}
+        loads = {who: Load() for who in services}
         for _ in range(rounds):
-            for who, each in clients.items():
-                rates[who].append(each.run(seconds) / seconds)
-    return _medians(taken), _medians(rates)
+            for who, load in loads.items():
+                load.measure(clients[who], servers[who], [services[who].service.pid], seconds)
+    return _medians(taken), loads
 
 
 def _medians(found: Mapping[str, list[float]]) -> dict[str, float]:

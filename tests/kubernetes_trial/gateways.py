@@ -30,6 +30,7 @@ SETTINGS: dict[str, object] = {
     "invocations_per_second": 1_000,
     "keep_variables": "off",  # what is restored comes from the store
     "idle_memory_seconds": 0,
+    "start_deadline_seconds": 300,  # how fast the machine is does not decide
     "log_level": "info",
 }
 
