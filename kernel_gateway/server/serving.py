@@ -26,6 +26,7 @@ from kernels import system_calls
 from kernels.errors import KernelsError
 from kernels.launcher.client import LauncherRuntime
 from kernels.launcher.handover import read_back
+from kernels.struct_types import prepare_struct_types
 from sandcell.exits import REFUSED
 from workspace_sync import WorkspaceSyncError
 
@@ -69,6 +70,7 @@ def load_application() -> Run:
     gc.disable()
     from kernel_gateway.server.application import run  # noqa: PLC0415 - not before the collector is off
 
+    prepare_struct_types()
     gc.freeze()
     gc.set_threshold(COLLECT_AFTER)
     gc.enable()

@@ -38,6 +38,7 @@ from kernels.log_text import OneLine
 from kernels.oci.cgroups import Cgroups
 from kernels.oci.places import HostPlaces
 from kernels.runtimes import open_runtime
+from kernels.struct_types import prepare_struct_types
 
 log = logging.getLogger("sandcell.launcher")
 
@@ -56,7 +57,9 @@ def main(descriptor: int) -> None:
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     plan = Plan.decode(read_back(descriptor))
     os.close(descriptor)
-    status = asyncio.run(Launcher(plan).run())
+    launcher = Launcher(plan)
+    prepare_struct_types()
+    status = asyncio.run(launcher.run())
     if status < 0:  # by a signal: so do we
         with contextlib.suppress(OSError):  # SIGKILL has no other
             signal.signal(-status, signal.SIG_DFL)
