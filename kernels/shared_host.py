@@ -13,14 +13,15 @@ import contextlib
 import fcntl
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import IO, Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
-from kernels.errors import SandboxGone
+from kernels.errors import SandboxFailed, SandboxGone
 from kernels.oci.namespaces import idmap
 from kernels.oci.places import Announcement, HostPlaces
 from kernels.oci.runtime import OciRuntime
@@ -29,6 +30,9 @@ from kernels.sandbox import Finding, PagedOut, RuntimeSettings, SandboxInfo, San
 MARK: Final = "taken-by"
 NOTES: Final = "taken"
 _TURNS: Final = "taking.lock"
+TURN_SECONDS: Final = 10.0
+"""How long a launcher waits for its turn; each takes milliseconds."""
+_POLL_SECONDS: Final = 0.01
 
 
 class SharedHost:
@@ -190,9 +194,18 @@ class SharedHost:
 
     @contextlib.contextmanager
     def _take_turn(self) -> Iterator[None]:
-        """One launcher of this host at a time: two that look whether a third lives would each keep its lock busy."""
+        """One launcher of this host at a time: two that look whether a third lives would each keep its lock busy.
+
+        Raises SandboxFailed where another keeps its turn, as one that was stopped does.
+        """
         with (self._settings.run_directory / _TURNS).open("a") as turns:
-            fcntl.flock(turns, fcntl.LOCK_EX)
+            give_up = time.monotonic() + TURN_SECONDS
+            while not _try_lock(turns):
+                if time.monotonic() > give_up:
+                    raise SandboxFailed(
+                        f"another launcher of this host has been taking sandboxes for {TURN_SECONDS:g} s"
+                    )
+                time.sleep(_POLL_SECONDS)
             yield
 
 
@@ -205,8 +218,14 @@ def _hold_lock(place: Path, sandbox_id: str) -> Iterator[None]:
         yield
         return
     with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise SandboxGone(f"the launcher that has the sandbox {sandbox_id} lives") from None
+        if not _try_lock(lock):
+            raise SandboxGone(f"the launcher that has the sandbox {sandbox_id} lives")
         yield
+
+
+def _try_lock(file: IO[Any]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -44,8 +44,11 @@ from kernels.sandbox import SandboxInfo, SandboxRuntime
 
 log = structlog.get_logger(__name__)
 ATTACHED_FACE = "jupyter"
-TAKE_ATTEMPTS = 3
-"""How often it is tried to take a sandbox over, a lease apart, before the last time: what fails may only be passing."""
+TAKE_PAUSES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 1.0)
+"""In leases, after each attempt to take a sandbox over before the last: what fails may only be passing.
+
+Short ones first: until all that were taken at once are had or given up, none of them answers.
+"""
 CUT_SHORT = (
     "the service restarted while this ran in a sandbox that does not keep output meanwhile (one of an older release, or"
     " a program of its own beside the kernel): the output since is lost, while its code may still run"
@@ -131,7 +134,7 @@ class Adoption:
 
     async def _take(self, sandbox_id: str) -> bool:
         """Whether it runs and is this gateway's now; tried again while it cannot be said."""
-        for _ in range(TAKE_ATTEMPTS):
+        for pause in TAKE_PAUSES:
             try:
                 async with self._adopting:
                     if not await self._runtime.running(sandbox_id):
@@ -142,7 +145,7 @@ class Adoption:
                 return False  # or on a host that is another gateway's
             except (KernelsError, OSError) as error:
                 log.warning("sandbox_not_taken_over_yet", sandbox=sandbox_id, error=str(error))
-            await self._clock.sleep(self._settings.gateway_lease_seconds)
+            await self._clock.sleep(self._settings.gateway_lease_seconds * pause)
         return await self._take_or_abandon(sandbox_id)
 
     async def _take_or_abandon(self, sandbox_id: str) -> bool:

@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from kernels import shared_host
 from kernels.environment import Environment
 from kernels.errors import SandboxFailed, SandboxGone
 from kernels.guest_client.client import GuestClient
+from kernels.oci.places import HostPlaces
 from kernels.runtimes import open_runtime
 from kernels.sandbox import RuntimeSettings, SandboxRuntime, SandboxSpec
 from tests.shared_guest import share_guest
@@ -105,3 +107,28 @@ def test_taken_over_once_its_launcher_has_ended(
             assert not list(one.data_directory.glob("sandboxes/*"))
 
     asyncio.run(try_all())
+
+
+def test_a_launcher_that_keeps_its_turn_holds_up_no_other_for_ever(
+    tmp_path: Path, short_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_host, "TURN_SECONDS", 0.1)
+    one, two = (RuntimeSettings("runc", tmp_path / name, short_directory, gateways="ours") for name in ("one", "two"))
+    sandbox = str(uuid.uuid4())
+    (one.data_directory / "sandboxes" / sandbox).mkdir(parents=True)
+    two.data_directory.mkdir()
+
+    async def take() -> None:
+        runtime = open_runtime(two)
+        try:
+            with (short_directory / "taking.lock").open("a") as turns:
+                fcntl.flock(turns, fcntl.LOCK_EX)
+                with pytest.raises(SandboxFailed, match="another launcher"):
+                    await runtime.reopen(sandbox)
+            with pytest.raises(SandboxGone, match="disk"):  # its turn has come, and there is nothing to take
+                await runtime.reopen(sandbox)
+        finally:
+            await runtime.aclose()
+
+    HostPlaces(one).prepare()
+    asyncio.run(take())

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kernel_gateway.services import adoption
-from kernel_gateway.services.adoption import TAKE_ATTEMPTS, Adoption
+from kernel_gateway.services.adoption import TAKE_PAUSES, Adoption
 from kernel_gateway.services.clock import SystemClock
 from kernel_gateway.services.reconciler import Reconciler
 from kernel_gateway.settings import Settings
@@ -116,7 +116,7 @@ def test_a_sweep_amid_a_takeover_leaves_what_is_being_taken(monkeypatch: pytest.
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("faults", [1, TAKE_ATTEMPTS])
+@pytest.mark.parametrize("faults", [1, len(TAKE_PAUSES)])
 def test_a_passing_error_costs_no_sandbox(monkeypatch: pytest.MonkeyPatch, faults: int) -> None:
     async def run() -> None:
         pods = Pods("a", "b")
@@ -131,7 +131,7 @@ def test_a_passing_error_costs_no_sandbox(monkeypatch: pytest.MonkeyPatch, fault
 def test_what_cannot_be_taken_goes_with_the_next_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         pods = Pods("a", "b")
-        pods.faults["a"] = [SandboxFailed("no answer")] * (TAKE_ATTEMPTS + 1)
+        pods.faults["a"] = [SandboxFailed("no answer")] * (len(TAKE_PAUSES) + 1)
         stage = Stage(pods, monkeypatch, "a", "b", "gone")
         await stage.adoption.take_over(["a", "b", "gone"])
         assert (pods.pods, stage.adopted) == ({"a", "b"}, {"b"})
