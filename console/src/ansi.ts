@@ -8,7 +8,7 @@ const PLAIN: Look = { bold: false, faint: false, italic: false, underline: false
 const ESCAPE = /\x1b(?:\[([0-9;:]*)([@-~])|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9]|[@-Z\\-_])/g;
 const OTHER = /[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]/g;
 /** Of one text; what comes after has the looks of the last. */
-const MOST_SPANS = 5000;
+export const MOST_SPANS = 5000;
 const CUBE = [0, 95, 135, 175, 215, 255];
 
 function palette(number: number): string {
@@ -72,7 +72,7 @@ export function overwrite(text: string): string {
   return text.includes("\r") ? text.split("\n").map(overwriteLine).join("\n") : text;
 }
 
-export function parseAnsi(text: string): Span[] {
+export function parseAnsi(text: string, most = MOST_SPANS): Span[] {
   const spans: Span[] = [];
   let look = PLAIN;
   let last = 0;
@@ -81,8 +81,8 @@ export function parseAnsi(text: string): Span[] {
     const shown = piece.replace(OTHER, "");
     if (!shown) return;
     const classes = [look.bold && "b", look.faint && "f", look.italic && "i", look.underline && "u"].filter(Boolean).join(" ");
-    if (spans.length >= MOST_SPANS) {
-      spans[MOST_SPANS - 1]!.text += shown;
+    if (spans.length >= most) {
+      spans[most - 1]!.text += shown;
       return;
     }
     spans.push({ text: shown, classes, colour: look.colour, background: look.background });

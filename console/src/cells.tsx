@@ -4,7 +4,7 @@ import { memo } from "preact/compat";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { ChangedFile, Execution, Provenance } from "./api";
 import { Outputs } from "./outputs";
-import { duration, size, useNow, When } from "./time";
+import { duration, size, useNow } from "./time";
 
 const GUESSED_HEIGHT = 90;
 const BEYOND_WINDOW = 1200;
@@ -13,13 +13,20 @@ const LISTED_AHEAD = 3000;
 const NEAR_END = 80;
 /** What is drawn changes after so many pixels of scrolling, not after each. */
 const STEP = 200;
+const TWICE_MILLISECONDS = 800;
 const ENDS: Record<string, string> = {
   timeout: "Stopped: it ran into its time limit.", interrupted: "Interrupted.", rejected: "Not run.",
 };
 
-interface CellsProps { executions: Execution[]; earlier: number; want: (ids: string[], from: number) => void; target: { id: string } | null; onFile: (file: ChangedFile) => void }
+/** What keys do while a cell has the focus, as in Jupyter: Enter, I twice and 0 twice. */
+export interface Keys { edit: () => void; interrupt: () => void; restart: () => void }
 
-export function Cells({ executions, earlier, want, target, onFile }: CellsProps) {
+interface CellsProps {
+  executions: Execution[]; earlier: number; want: (ids: string[], from: number) => void; target: { id: string } | null;
+  onFile: (file: ChangedFile) => void; keys: Keys;
+}
+
+export function Cells({ executions, earlier, want, target, onFile, keys }: CellsProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const heights = useRef(new Map<string, number>());
   const atEnd = useRef(true);
@@ -84,8 +91,22 @@ export function Cells({ executions, earlier, want, target, onFile }: CellsProps)
     lastTop.current = element.scrollTop;
   }, [offsets]);
 
+  const pressed = useRef({ key: "", at: 0 });
+  const press = (event: KeyboardEvent) => {
+    const { key, timeStamp: at, target: on } = event;
+    if (event.ctrlKey || event.altKey || event.metaKey) return;
+    const twice = key === pressed.current.key && at - pressed.current.at < TWICE_MILLISECONDS;
+    pressed.current = { key: twice ? "" : key, at };
+    if (key === "j" || key === "k") step(scroller.current!, key === "j");
+    else if (key === "Enter" && !(on as HTMLElement).closest("button")) keys.edit();
+    else if (key === "i" && twice) keys.interrupt();
+    else if (key === "0" && twice) keys.restart();
+    else return;
+    event.preventDefault();
+  };
+
   return (
-    <div ref={scroller} class="cells" onScroll={look} tabIndex={0} role="feed" aria-label="Cells" aria-busy="false">
+    <div ref={scroller} class="cells" onScroll={look} onKeyDown={press} tabIndex={0} role="feed" aria-label="Cells" aria-busy="false">
       <div style={{ height: `${offsets[first]}px` }} />
       {executions.slice(first, last).map((each, at) => (
         <Cell key={each.id} execution={each} before={executions[first + at - 1]} number={earlier + first + at + 1}
@@ -94,6 +115,14 @@ export function Cells({ executions, earlier, want, target, onFile }: CellsProps)
       <div style={{ height: `${offsets[executions.length]! - offsets[last]!}px` }} />
     </div>
   );
+}
+
+/** The focus to the cell after the one that has it, or before it; from outside of them to the last. */
+function step(scroller: HTMLElement, down: boolean): void {
+  const own = document.activeElement?.closest(".cell");
+  const next = own ? (down ? own.nextElementSibling : own.previousElementSibling) : [...scroller.querySelectorAll(".cell")].at(-1);
+  if (next?.matches(".cell")) (next as HTMLElement).focus();
+  else scroller.scrollBy(0, (down ? 1 : -1) * scroller.clientHeight / 2); // the next one is not in the page yet
 }
 
 function isNearEnd(element: HTMLElement): boolean {
@@ -123,7 +152,7 @@ const Cell = memo(function Cell({ execution, before, number, count, observer, on
   const running = execution.status === "running";
   const sentence = explain(execution);
   return (
-    <article ref={element} class={`cell ${execution.status}`} data-id={execution.id} aria-label={`Cell ${number}, ${execution.status}`}
+    <article ref={element} tabIndex={-1} class={`cell ${execution.status}`} data-id={execution.id} aria-label={`Cell ${number}, ${execution.status}`}
       aria-posinset={number} aria-setsize={count} style={height === undefined ? undefined : { minHeight: `${height}px` }}>
       {before && before.generation < execution.generation && execution.generation > 0 && (
         <p class="note">A new kernel, generation {execution.generation}: the variables of the one before are gone.</p>
@@ -134,7 +163,7 @@ const Cell = memo(function Cell({ execution, before, number, count, observer, on
         <span class="took"><Took execution={execution} /><By execution={execution} /></span>
       </div>
       <div class="outputs">
-        {execution.dropped ? <p class="hint">Its output comes.</p> : <Outputs outputs={execution.outputs} />}
+        {execution.dropped ? <p class="hint">Its output comes.</p> : <Outputs outputs={execution.outputs} coming={running} />}
         {execution.late.length > 0 && <><p class="hint">Came after the end:</p><Outputs outputs={execution.late} /></>}
         {running && <p class="hint" role="status">Running</p>}
         {sentence && <p class={execution.status === "queued" ? "hint" : "sentence"}>{sentence}</p>}
@@ -199,8 +228,10 @@ function describeUse({ started_at: started, provenance }: Execution): string {
   return [new Date(started!).toLocaleString(), ...used].join(", ");
 }
 
+/** How long it runs or waits by now. */
 function Running({ since }: { since: string }) {
-  return <When time={since} now={useNow(1)} />;
+  const passed = Math.max(0, useNow(1) - Date.parse(since));
+  return <time dateTime={since} title={new Date(since).toLocaleString()}>{duration(Math.floor(passed / 1000) * 1000)}</time>;
 }
 
 /** How it ended, where its outputs do not say. */

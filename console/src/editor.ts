@@ -10,7 +10,9 @@ import { tags } from "@lezer/highlight";
 import { parseAnsi } from "./ansi";
 import { ask } from "./api";
 
-export interface Editor { submit(): Promise<void>; destroy(): void }
+export interface Editor { submit(): Promise<void>; focus(): void; destroy(): void }
+/** What the page does for its editor: `recall` has the code that ran so many cells ago. */
+export interface Around { run: (code: string) => Promise<boolean>; leave: () => void; recall: (back: number) => string | undefined }
 
 const HIGHLIGHT = HighlightStyle.define([
   { tag: [tags.keyword, tags.operatorKeyword, tags.modifier], color: "var(--code-keyword)" },
@@ -63,7 +65,7 @@ function describe(pos: number, text: string): Tooltip {
 }
 
 /** The editor in this place. Its styles are in a shadow root: the page's policy lets no script write a style sheet. */
-export function makeEditor(place: HTMLElement, session: string, run: (code: string) => Promise<boolean>): Editor {
+export function makeEditor(place: HTMLElement, session: string, { run, leave, recall }: Around): Editor {
   const root = place.shadowRoot ?? place.attachShadow({ mode: "open" });
 
   async function complete(context: CompletionContext): Promise<CompletionResult | null> {
@@ -110,7 +112,21 @@ export function makeEditor(place: HTMLElement, session: string, run: (code: stri
     return true;
   };
 
+  /** As in a terminal: where nothing has been written, the code that ran before, and what ran before that. */
+  let back = -1;
+  const recallKey = (step: number) => (): boolean => {
+    const text = view.state.doc.toString();
+    if (text !== (back < 0 ? "" : recall(back))) return false;
+    const found = back + step < 0 ? "" : recall(back + step);
+    if (found === undefined || back + step < -1) return false;
+    back += step;
+    view.dispatch({ changes: { from: 0, to: text.length, insert: found }, selection: { anchor: found.length } });
+    return true;
+  };
+  const leaveKey = (): boolean => { leave(); return true; };
+
   async function submit(): Promise<void> {
+    back = -1;
     const code = view.state.doc.toString();
     if (await run(code)) view.dispatch({ changes: { from: 0, to: view.state.doc.length } });
   }
@@ -123,14 +139,15 @@ export function makeEditor(place: HTMLElement, session: string, run: (code: stri
       extensions: [
         Prec.highest(keymap.of([{ key: "Shift-Enter", run: submitKey }, { key: "Mod-Enter", run: submitKey },
           { key: "Shift-Tab", run: inspectKey }, { key: "Escape", run: closeKey }])),
+        Prec.high(keymap.of([{ key: "ArrowUp", run: recallKey(1) }, { key: "ArrowDown", run: recallKey(-1) }])),
         inspected, hoverTooltip((own, pos) => (own.state.wordAt(pos) ? inspect(pos) : null), { hoverTime: 500 }),
         history(), EditorView.lineWrapping, bracketMatching(), indentOnInput(), indentUnit.of("    "), python(),
         autocompletion({ override: [complete], activateOnTyping: false, interactionDelay: 0 }),
-        keymap.of([...defaultKeymap, ...historyKeymap, indentWithTab]),
+        keymap.of([...defaultKeymap, ...historyKeymap, indentWithTab, { key: "Escape", run: leaveKey }]),
         syntaxHighlighting(HIGHLIGHT), THEME, placeholder("Code to run in this session; Shift+Enter runs it"),
         EditorView.contentAttributes.of({ "aria-label": "Code to run" }),
       ],
     }),
   });
-  return { submit, destroy: () => view.destroy() };
+  return { submit, focus: () => view.focus(), destroy: () => view.destroy() };
 }

@@ -46,8 +46,10 @@ export function Files({ session, executions, earlier, onEarlier, ended, may: all
     const own = new AbortController();
     stop.current = own;
     setProblem("");
-    try { await act(own.signal); } catch (error) { if (!own.signal.aborted) setProblem((error as Error).message); }
+    let failed = "";
+    try { await act(own.signal); } catch (error) { if (!own.signal.aborted) failed = (error as Error).message; }
     stop.current = null;
+    setProblem(failed); // with what was said meanwhile of another transfer
     setMoving(null);
   }
 

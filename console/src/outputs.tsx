@@ -2,11 +2,12 @@
 
 import { memo } from "preact/compat";
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { parseAnsi } from "./ansi";
+import { MOST_SPANS, parseAnsi } from "./ansi";
 import { stateOf, viewOf, type Output, type Text } from "./api";
 import type { Given } from "./frames/talk";
 
 const LINES_SHOWN = 400;
+const NEAR_END = 8;
 const MOST_CHARACTERS = 100_000;
 const MOST_FRAME_HEIGHT = 1200;
 const MOST_FIGURE_CHARACTERS = 8_000_000;
@@ -19,8 +20,9 @@ export function join(text: Text | undefined): string {
   return Array.isArray(text) ? text.join("") : text ?? "";
 }
 
-export const Outputs = memo(function Outputs({ outputs }: { outputs: Output[] }) {
-  return <>{merge(outputs).map((each, at) => <One key={at} output={each} />)}</>;
+/** Of what is still coming the end shows. */
+export const Outputs = memo(function Outputs({ outputs, coming }: { outputs: Output[]; coming?: boolean }) {
+  return <>{merge(outputs).map((each, at) => <One key={at} output={each} coming={coming} />)}</>;
 });
 
 /** Streams as one text each, where nothing is between their pieces. */
@@ -35,41 +37,63 @@ export function merge(outputs: Output[]): Output[] {
   return merged;
 }
 
-function One({ output }: { output: Output }) {
-  if (output.output_type === "stream") return <Terminal text={join(output.text)} error={output.name === "stderr"} />;
+function One({ output, coming }: { output: Output; coming?: boolean }) {
+  if (output.output_type === "stream") return <Terminal text={join(output.text)} error={output.name === "stderr"} atEnd={coming} />;
   if (output.output_type === "error") {
     const traceback = output.traceback?.length ? output.traceback.join("\n") : `${output.ename}: ${output.evalue}`;
-    return <div class="failed" role="group" aria-label="Error"><Terminal text={traceback} /></div>;
+    return <div class="failed" role="group" aria-label="Error"><Terminal text={traceback} atEnd /></div>;
   }
   return <Rich data={output.data ?? {}} />;
 }
 
-export function Terminal({ text, error }: { text: string; error?: boolean }) {
+interface TerminalProps { text: string; error?: boolean; atEnd?: boolean }
+
+/** `atEnd`: its end shows, and goes on doing so until somebody scrolls away from it. */
+export function Terminal({ text, error, atEnd = false }: TerminalProps) {
   const [whole, setWhole] = useState(false);
-  const some = text.length > MOST_CHARACTERS ? text.slice(0, MOST_CHARACTERS) : text;
-  const beyond = text.length - some.length;
-  const [shown, hidden] = useMemo(() => cut(some, whole), [some, whole]);
-  const spans = useMemo(() => parseAnsi(shown), [shown]);
+  const box = useRef<HTMLDivElement>(null);
+  const follows = useRef(atEnd);
+  const { head, tail, lines, characters } = useMemo(() => cut(text, whole), [text, whole]);
+  useLayoutEffect(() => { if (follows.current) box.current!.scrollTop = box.current!.scrollHeight; }, [text]);
+  const look = () => { const { scrollHeight, scrollTop, clientHeight } = box.current!; follows.current = atEnd && scrollHeight - scrollTop - clientHeight < NEAR_END; };
   return (
-    <div class={error ? "text stderr" : "text"}>
-      <pre tabIndex={0}>{spans.map((each, at) => each.classes || each.colour || each.background
-        ? <span key={at} class={each.classes} style={{ color: each.colour, background: each.background }}>{each.text}</span>
-        : each.text)}</pre>
-      {hidden > 0 && <button type="button" class="quiet" onClick={() => setWhole(true)}>{hidden.toLocaleString()} more lines</button>}
-      {beyond > 0 && <p class="hint">{beyond.toLocaleString()} more characters are in the session's notebook.</p>}
+    <div ref={box} class={error ? "text stderr" : "text"} tabIndex={0} onScroll={look}>
+      <Coloured text={head} spans={tail ? MOST_SPANS / 2 : MOST_SPANS} />
+      {lines > 0 && <button type="button" class="quiet" onClick={() => setWhole(true)}>{lines.toLocaleString()} more lines</button>}
+      {characters > 0 && <p class="hint">{characters.toLocaleString()} more characters are in the session's notebook.</p>}
+      {tail && <Coloured text={tail} spans={MOST_SPANS / 2} />}
     </div>
   );
 }
 
-function cut(text: string, whole: boolean): [string, number] {
-  if (whole) return [text, 0];
-  let at = -1;
-  for (let line = 0; line < LINES_SHOWN; line += 1) {
-    at = text.indexOf("\n", at + 1);
-    if (at < 0) return [text, 0];
+const Coloured = memo(function Coloured({ text, spans }: { text: string; spans: number }) {
+  return (
+    <pre>{parseAnsi(text, spans).map((each, at) => each.classes || each.colour || each.background
+      ? <span key={at} class={each.classes} style={{ color: each.colour, background: each.background }}>{each.text}</span>
+      : each.text)}</pre>
+  );
+});
+
+/** The first lines of a text and its last ones, how many lines are between them, and how many characters will not show. */
+export function cut(text: string, whole: boolean): { head: string; tail: string; lines: number; characters: number } {
+  let head = text.length;
+  let tail = 0;
+  if (!whole) {
+    head = tail = -1;
+    for (let line = 0; line < LINES_SHOWN / 2 && head < text.length; line += 1) {
+      const end = text.indexOf("\n", head + 1);
+      head = end < 0 ? text.length : end;
+    }
+    tail = text.length - Number(text.endsWith("\n"));
+    for (let line = 0; line < LINES_SHOWN / 2 && tail > 0; line += 1) tail = tail > 0 ? text.lastIndexOf("\n", tail - 1) : -1;
+    tail += 1;
   }
-  const hidden = text.slice(at + 1).split("\n").length - (text.endsWith("\n") ? 1 : 0);
-  return hidden > 0 ? [text.slice(0, at), hidden] : [text, 0];
+  head = Math.min(head, MOST_CHARACTERS / 2);
+  tail = Math.max(tail, text.length - MOST_CHARACTERS / 2);
+  if (head >= tail - 1) return { head: text, tail: "", lines: 0, characters: 0 };
+  let lines = 0;
+  for (let at = text.indexOf("\n", head + 1); at >= 0 && at < tail; at = text.indexOf("\n", at + 1)) lines += 1;
+  return { head: text.slice(0, head), tail: text.slice(tail), lines: whole ? 0 : lines, characters: Math.max(0, text.length - MOST_CHARACTERS) };
 }
 
 function Rich({ data }: { data: Record<string, unknown> }) {

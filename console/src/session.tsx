@@ -4,7 +4,7 @@ import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { later, Problem, useAct } from "./answers";
 import { ask, download, type ChangedFile, type Execution, type Failure, type Session, type Who } from "./api";
 import type { AttachToken } from "./attach";
-import { Cells } from "./cells";
+import { Cells, type Keys } from "./cells";
 import type { Editor } from "./editor";
 import { useExecutions } from "./executions";
 import { headersOf, LeaseBar, TakeOver } from "./lease";
@@ -38,6 +38,7 @@ export function SessionPage({ id, who }: { id: string; who: Who }) {
   const [used, setUsed] = useState<Used[]>([]);
   const [opened, setOpened] = useState<ChangedFile | null>(null);
   const [target, setTarget] = useState<{ id: string } | null>(null);
+  const editor = useRef<Editor | null>(null);
   const now = useNow(5);
   const busy = executions.some((each) => each.status === "running");
   const waiting = executions.filter((each) => each.status === "queued").length;
@@ -78,6 +79,15 @@ export function SessionPage({ id, who }: { id: string; who: Who }) {
     }
   }
 
+  const interrupt = () => act("POST", "/interrupt");
+  const restart = () => act("POST", "/restart", "Restart the kernel? Its variables are lost; files stay.");
+  const commands = live && may;
+  const keys: Keys = {
+    edit: () => editor.current?.focus(),
+    interrupt: () => { if (commands && busy) void interrupt(); },
+    restart: () => { if (commands) void restart(); },
+  };
+
   return (
     <section class="session" aria-label="Session">
       <div class="bar">
@@ -103,10 +113,10 @@ export function SessionPage({ id, who }: { id: string; who: Who }) {
           </button>
         ))}
         {session && <button type="button" aria-pressed={timeline} onClick={() => setTimeline(!timeline)}>Timeline</button>}
-        {live && may && (
+        {commands && (
           <>
-            <button type="button" disabled={!busy} onClick={() => act("POST", "/interrupt")}>Interrupt</button>
-            <button type="button" onClick={() => act("POST", "/restart", "Restart the kernel? Its variables are lost; files stay.")}>Restart</button>
+            <button type="button" disabled={!busy} onClick={interrupt} title="I twice, while a cell has the focus">Interrupt</button>
+            <button type="button" onClick={restart} title="0 twice, while a cell has the focus">Restart</button>
             <TakeOver session={session} who={who} onChange={setLease} />
             <button type="button" aria-pressed={shell} onClick={() => setShell(!shell)}>Shell</button>
             <button type="button" onClick={() => setShown("attach")}>Attach</button>
@@ -124,7 +134,7 @@ export function SessionPage({ id, who }: { id: string; who: Who }) {
         <p class="empty">Nothing has run here yet.{usable && may && " Write code below and press Shift+Enter."}</p>
       )}
       <div class="halves">
-        <Cells executions={executions} earlier={earlier} want={want} target={target} onFile={showFile} />
+        <Cells executions={executions} earlier={earlier} want={want} target={target} onFile={showFile} keys={keys} />
         {live && panel === "variables" && <Variables id={id} ended={ended} busy={busy} may={may} />}
         {session && panel === "files" && <Files session={session} executions={executions} earlier={earlier} onEarlier={wantAll} ended={ended} may={may && live} opened={opened} />}
       </div>
@@ -132,7 +142,7 @@ export function SessionPage({ id, who }: { id: string; who: Who }) {
       {shell && live && may && <Shells id={id} headers={() => headersOf(id)} onClose={() => setShell(false)} />}
       <p class="hidden" role="status">{busy ? "Code is running" : "Idle"}</p>
       {session?.ended && <p class="note">This session ended <When time={session.ended.at} now={now} />: {session.ended.detail || session.ended.reason}.</p>}
-      {usable && may && <Prompt id={id} waiting={waiting} />}
+      {usable && may && <Prompt id={id} waiting={waiting} executions={executions} editor={editor} />}
       {shown === "attach" && <Attach id={id} name={who.principal} kept={attached} keep={setAttached} onClose={() => setShown("")} />}
       {shown === "compare" && session && <Choose session={session} onClose={() => setShown("")} />}
     </section>
@@ -175,9 +185,12 @@ function More({ session, may, onCompare }: { session: Session; may: boolean; onC
   );
 }
 
-function Prompt({ id, waiting }: { id: string; waiting: number }) {
+interface PromptProps { id: string; waiting: number; executions: Execution[]; editor: { current: Editor | null } }
+
+function Prompt({ id, waiting, executions, editor }: PromptProps) {
   const place = useRef<HTMLDivElement>(null);
-  const editor = useRef<Editor | null>(null);
+  const known = useRef(executions);
+  known.current = executions;
   const [failed, setFailed] = useState("");
 
   async function run(code: string): Promise<boolean> {
@@ -196,9 +209,11 @@ function Prompt({ id, waiting }: { id: string; waiting: number }) {
     let gone = false;
     // The editor is most of what this page weighs: it comes after the cells.
     void import("./editor").then(({ makeEditor }) => {
-      if (!gone && place.current) editor.current = makeEditor(place.current, id, run);
+      const leave = () => document.querySelector<HTMLElement>(".cells")?.focus();
+      const recall = (back: number) => known.current.at(-1 - back)?.code;
+      if (!gone && place.current) editor.current = makeEditor(place.current, id, { run, leave, recall });
     }).catch(() => setFailed("The editor could not be loaded. Load the page again."));
-    return () => { gone = true; editor.current?.destroy(); };
+    return () => { gone = true; editor.current?.destroy(); editor.current = null; };
   }, [id]);
 
   return (

@@ -13,6 +13,24 @@ const REASONS: Record<string, string> = {
 
 type Shown = "live" | "past" | "all";
 
+/** Sorted by what `of` says, from the least; `falls`: from the largest or the latest. */
+interface Column { name: string; number?: boolean; falls?: boolean; of?: (session: Owned) => number | string }
+interface Order { by: Column; back: boolean }
+const COLUMNS: Column[] = [
+  { name: "Session", of: (each) => each.name.toLowerCase() },
+  { name: "Principal", of: (each) => each.principal ?? "" },
+  { name: "State" },
+  { name: "Unless used", of: (each) => (each.status === "TERMINATED" ? Infinity : Date.parse(limitOf(each))) },
+  { name: "Environment", of: (each) => each.environment },
+  { name: "Agent and labels", of: (each) => each.agent ?? "\uffff" },
+  { name: "Executions", number: true, falls: true, of: (each) => -each.usage.executions },
+  { name: "Memory", number: true, falls: true, of: (each) => -each.usage.memory_bytes },
+  { name: "Processor time", number: true, falls: true, of: (each) => -each.usage.cpu_seconds },
+  { name: "Started", falls: true, of: (each) => -Date.parse(each.created_at) },
+  { name: "Last used", falls: true, of: (each) => -Date.parse(each.last_activity_at) },
+];
+const NEWEST = COLUMNS.find(({ name }) => name === "Started")!;
+
 /** An operator's list names whose each is; the record and the files of others' are not theirs to open here. */
 type Owned = Session & { principal?: string };
 
@@ -29,6 +47,7 @@ export function Sessions({ may, who }: { may: boolean; who: Who }) {
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const [stopping, setStopping] = useState(false);
   const [starting, setStarting] = useState(false);
+  const [order, setOrder] = useState<Order>({ by: NEWEST, back: false });
   const now = useNow(5);
 
   async function load(signal?: AbortSignal): Promise<void> {
@@ -70,7 +89,9 @@ export function Sessions({ may, who }: { may: boolean; who: Who }) {
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);
   const visible = (sessions ?? []).filter((each) =>
     (!environment || each.environment === environment) && (!everybody || !principal || each.principal === principal) && words.every((word) => textOf(each).includes(word)));
-  const stoppable = visible.filter((each) => each.status !== "TERMINATED" && chosen.has(each.id));
+  visible.sort((one, other) => (order.back ? -1 : 1) * compare(order.by.of!(one), order.by.of!(other)));
+  const living = visible.filter((each) => each.status !== "TERMINATED");
+  const stoppable = living.filter((each) => chosen.has(each.id));
 
   async function stopChosen(): Promise<void> {
     if (!confirm(`Stop ${stoppable.length} ${stoppable.length === 1 ? "session" : "sessions"}? Their files stay.`)) return;
@@ -88,6 +109,9 @@ export function Sessions({ may, who }: { may: boolean; who: Who }) {
     if (on) next.add(id); else next.delete(id);
     setChosen(next);
   }
+
+  /** Show only what has this agent or label, too. */
+  const narrow = (text: string) => { if (!words.includes(text.toLowerCase())) setSearch(`${search} ${text}`.trim()); };
 
   return (
     <section aria-label="Sessions" class="page">
@@ -135,15 +159,18 @@ export function Sessions({ may, who }: { may: boolean; who: Who }) {
           <table class="list" aria-label={everybody ? "Sessions of everybody" : "Sessions"}>
             <thead>
               <tr>
-                {may && <th scope="col"><span class="hidden">Choose</span></th>}
-                <th scope="col">Session</th>{everybody && <th scope="col">Principal</th>}<th scope="col">State</th><th scope="col">Unless used</th><th scope="col">Environment</th>
-                <th scope="col">Agent and labels</th><th scope="col" class="number">Executions</th>
-                <th scope="col" class="number">Memory</th><th scope="col" class="number">Processor time</th><th scope="col">Started</th><th scope="col">Last used</th>
+                {may && (
+                  <th scope="col">
+                    {living.length > 0 && <input type="checkbox" aria-label="Choose all that show" checked={stoppable.length === living.length}
+                      onChange={(event) => setChosen(new Set(event.currentTarget.checked ? living.map((each) => each.id) : []))} />}
+                  </th>
+                )}
+                {COLUMNS.filter(({ name }) => everybody || name !== "Principal").map((each) => <Heading key={each.name} of={each} order={order} onOrder={setOrder} />)}
               </tr>
             </thead>
             <tbody>
               {visible.map((each) => (
-                <Row key={each.id} session={each} own={!everybody || each.principal === who.principal} everybody={everybody} now={now} chosen={chosen.has(each.id)} choose={may ? choose : undefined} />
+                <Row key={each.id} session={each} own={!everybody || each.principal === who.principal} everybody={everybody} now={now} chosen={chosen.has(each.id)} choose={may ? choose : undefined} narrow={narrow} />
               ))}
             </tbody>
           </table>
@@ -160,8 +187,23 @@ function textOf(session: Owned): string {
   return [session.name, session.id, session.environment, session.agent ?? "", session.principal ?? "", ...labels].join(" ").toLowerCase();
 }
 
-function Row({ session, own, everybody, now, chosen, choose }:
-  { session: Owned; own: boolean; everybody: boolean; now: number; chosen: boolean; choose?: (id: string, on: boolean) => void }) {
+/** A column's name, which sorts by it, and by it the other way round. */
+function Heading({ of, order, onOrder }: { of: Column; order: Order; onOrder: (order: Order) => void }) {
+  const sorted = order.by === of;
+  const rises = sorted && order.back === (of.falls ?? false);
+  return (
+    <th scope="col" class={of.number ? "number" : ""} aria-sort={!sorted ? undefined : rises ? "ascending" : "descending"}>
+      {of.of ? <button type="button" class="sort" onClick={() => onOrder({ by: of, back: sorted && !order.back })}>{of.name}</button> : of.name}
+    </th>
+  );
+}
+
+interface RowProps {
+  session: Owned; own: boolean; everybody: boolean; now: number; chosen: boolean;
+  choose?: (id: string, on: boolean) => void; narrow: (text: string) => void;
+}
+
+function Row({ session, own, everybody, now, chosen, choose, narrow }: RowProps) {
   const live = session.status !== "TERMINATED";
   return (
     <tr>
@@ -177,8 +219,9 @@ function Row({ session, own, everybody, now, chosen, choose }:
       <td><Idle session={session} now={now} /></td>
       <td>{session.environment}</td>
       <td>
-        {session.agent && <span class="label">{session.agent}</span>}
-        {Object.entries(session.labels).map(([name, value]) => <span class="label" key={name}>{name}={value}</span>)}
+        {[...(session.agent ? [session.agent] : []), ...Object.entries(session.labels).map(([name, value]) => `${name}=${value}`)].map((each) => (
+          <button type="button" class="label" key={each} title="Show those with it" onClick={() => narrow(each)}>{each}</button>
+        ))}
       </td>
       <td class="number">{session.usage.executions}</td>
       <td class="number">{live && session.usage.memory_bytes > 0 ? size(session.usage.memory_bytes) : ""}</td>
@@ -202,11 +245,19 @@ export function State({ session }: { session: Session }) {
 
 const SOON_MILLISECONDS = 5 * 60_000;
 
+function limitOf({ hibernates_at: hibernates, status, idle_expires_at: idle, expires_at: expires }: Session): string {
+  return hibernates ?? (status === "READY" ? idle : expires);
+}
+
+function compare(one: number | string, other: number | string): number {
+  return one < other ? -1 : one > other ? 1 : 0;
+}
+
 /** What becomes of a session that nobody uses, and when. */
 export function Idle({ session, now }: { session: Session; now: number }) {
   if (session.status === "TERMINATED") return null;
   const sleeps = session.hibernates_at;
-  const time = sleeps ?? (session.status === "READY" ? session.idle_expires_at : session.expires_at);
+  const time = limitOf(session);
   const soon = Date.parse(time) - now < SOON_MILLISECONDS;
   return <span class={soon ? "soon" : ""}>{sleeps ? "hibernates" : "ends"} <When time={time} now={now} /></span>;
 }

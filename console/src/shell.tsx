@@ -57,7 +57,7 @@ export function Shells({ id, headers, onClose }: { id: string; headers: Headers;
       <div class="bar">
         {(open ?? []).map((each, number) => (
           <span key={each.id} class="tab">
-            <button type="button" aria-pressed={shown === each.id} onClick={() => setShown(each.id)}>{nameOf(each)} {number + 1}</button>
+            <button type="button" aria-pressed={shown === each.id} title={`From a terminal: sandcell shell ${id} --attach ${each.id.slice(0, 8)}`} onClick={() => setShown(each.id)}>{nameOf(each)} {number + 1}</button>
             <button type="button" class="quiet" aria-label={`End ${nameOf(each)} ${number + 1}`} title="End it" onClick={() => close(each)}>×</button>
           </span>
         ))}
@@ -184,14 +184,14 @@ function styleSpans(): void {
 }
 
 function createElement(tag: string): HTMLElement {
-  const made = document.createElement(tag);
-  if (tag === "style") adopt(made as HTMLStyleElement);
+  // An element that only holds the text of a sheet: of a style the browser would say that it is not allowed.
+  const made = document.createElement(tag === "style" ? "template" : tag);
+  if (tag === "style") adopt(made);
   return made;
 }
 
-function adopt(element: HTMLStyleElement): void {
+function adopt(element: HTMLElement): void {
   const sheet = new CSSStyleSheet();
-  element.type = "text/plain"; // so that the browser does not try it, and complain
   document.adoptedStyleSheets.push(sheet);
   new MutationObserver(() => sheet.replaceSync(element.textContent ?? "")).observe(element, { childList: true });
   const remove = element.remove.bind(element);

@@ -133,26 +133,32 @@ class Page:
         await self.ask("Input.insertText", text=text)
 
     async def press(self, key: str, *, shift: bool = False, control: bool = False) -> None:
-        """Press a key of that name and let it go."""
-        code = {
-            "Enter": 13,
-            "Escape": 27,
-            "Tab": 9,
-            "Space": 32,
-            "ArrowLeft": 37,
-            "ArrowUp": 38,
-            "ArrowRight": 39,
-            "ArrowDown": 40,
-        }[key]
+        """Press a key of that name, or of a character, and let it go."""
+        letter = key if len(key) == 1 else ""
+        code = (
+            (ord(letter.upper()) if letter.isalnum() else 0)
+            if letter
+            else {
+                "Enter": 13,
+                "Escape": 27,
+                "Tab": 9,
+                "Space": 32,
+                "ArrowLeft": 37,
+                "ArrowUp": 38,
+                "ArrowRight": 39,
+                "ArrowDown": 40,
+            }[key]
+        )
+        text = {"Enter": "\r", "Space": "" if control else " "}.get(key, letter)
         for kind in ("keyDown", "keyUp"):
             await self.ask(
                 "Input.dispatchKeyEvent",
                 type=kind,
                 key=" " if key == "Space" else key,
-                code=key,
+                code=f"Key{letter.upper()}" if letter.isalpha() else key,
                 windowsVirtualKeyCode=code,
                 modifiers=8 * shift + 2 * control,
-                **({"text": "\r"} if key == "Enter" and kind == "keyDown" else {}),
+                **({"text": text} if text and kind == "keyDown" else {}),
             )
 
     async def drop(self, path: Path, element: str) -> None:

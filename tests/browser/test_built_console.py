@@ -57,11 +57,8 @@ async def faults(axe: str, service: RunningService, directory: Path) -> dict[str
     found: dict[str, object] = {}
 
     async def look(page: Page, name: str) -> None:
-        for way, (scheme, width) in WAYS.items():
-            await page.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-            await page.ask(
-                "Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=False
-            )
+        for way in WAYS:
+            await turn(page, way)
             await settle(page)
             await page.screenshot(directory / f"{name}-{way}.png")
             await page.evaluate(axe)
@@ -94,6 +91,13 @@ async def faults(axe: str, service: RunningService, directory: Path) -> dict[str
                 await look(page, name.lower())
             await show_other_pages(page, session, look)
     return found
+
+
+async def turn(page: Page, way: str) -> None:
+    """The page in those colours and as wide as that."""
+    scheme, width = WAYS[way]
+    await page.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+    await page.ask("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=False)
 
 
 async def settle(page: Page) -> None:
@@ -156,6 +160,7 @@ async def show_other_pages(page: Page, session: Session, look: Callable[[Page, s
     await page.wait_for(f"{PANEL}('Done')")
     await page.wait_for(f"{PANEL}('Give back')")
     await page.wait_for("!document.querySelector('.lease')")
+    await turn(page, "light")  # no line of the shell is wider than the page
     await page.wait_for(f"{PANEL}('Shell')")
     await page.wait_for("document.querySelector('.xterm-rows')?.innerText.includes('/workspace')")
     await page.wait_for("!!document.activeElement?.closest('.xterm')")

@@ -62,6 +62,10 @@ AGREE = "document.querySelector('.sign-in button.main')"
 SHOWN = "document.querySelector('.cells')?.innerText ?? ''"
 
 
+LAST_TEXT = "[...document.querySelectorAll('.cells .text')].at(-1)"
+LEFT_BELOW = f"(own => own.scrollHeight - own.scrollTop - own.clientHeight)({LAST_TEXT})"
+
+
 async def sign_in(page: Page, service: RunningService) -> None:
     with service.client() as client:
         await page.visit(service.url + client.create_console_link().link)
@@ -298,6 +302,53 @@ async def asks_first(service: RunningService, directory: Path) -> None:
             await page.ask("Network.setBlockedURLs", urls=[])
             await page.wait_for(f"{PANEL}('Try again')")
             await page.wait_for("!!document.querySelector('#token')")
+        assert page.of("Runtime.exceptionThrown") == []
+
+
+@pytest.mark.sample("pages")
+def test_both_ends_of_long_outputs_show_and_keys_are_jupyters(service: RunningService, tmp_path: Path) -> None:
+    asyncio.run(shows_ends(service, tmp_path))
+
+
+async def shows_ends(service: RunningService, directory: Path) -> None:
+    async with chromium(directory) as page:
+        with service.client() as client, client.session("python") as session:
+            await sign_in(page, service)
+            await page.evaluate(f"location.hash = '#/sessions/{session.id}'")
+            session.run("for n in range(10_000):\n    print(f'row{n}')")
+            await page.wait_for(f"({SHOWN}).includes('row9999') && ({SHOWN}).includes('9,600 more lines')")
+            assert await page.evaluate(f"({SHOWN}).includes('row199\\n') && !({SHOWN}).includes('row200\\n')")
+            assert await page.evaluate(f"({SHOWN}).includes('row9800\\n') && !({SHOWN}).includes('row9799\\n')")
+            await page.wait_for(f"{PANEL}('9,600 more lines')")
+            await page.wait_for(f"({SHOWN}).includes('row5000')")
+
+            session.run("def down(n):\n    return down(n - 1) if n else n['the end']\n\ndown(40)")
+            await page.wait_for(f"({SHOWN}).includes('TypeError') && {LAST_TEXT}.scrollTop > 100")
+            assert await page.evaluate(f"{LEFT_BELOW} < 2")
+
+            session.run("import pandas as pd\npd.DataFrame([[0.123456] * 18], columns=['rain' * 4] * 18)")
+            wide = "document.body.scrollWidth > innerWidth && document.querySelector('tbody td').offsetHeight < 30"
+            await page.in_frame("output", f"!!document.querySelector('tbody td') && {wide}")
+
+            await run(page, "import time\nfor n in range(100_000):\n    print('step', n)\n    time.sleep(0.01)")
+            await page.wait_for(f"({SHOWN}).includes('step 500\\n') && {LEFT_BELOW} < 40")
+            await page.press("Escape")
+            await page.press("k")
+            await page.wait_for("document.activeElement.matches('.cell.running')")
+            await page.press("i")
+            await page.press("i")
+            await page.wait_for(f"({SHOWN}).includes('KeyboardInterrupt')")
+            await page.press("k")
+            await page.wait_for("document.activeElement.matches('.cell.ok') && !!document.activeElement.nextSibling")
+            await page.press("Enter")
+            await page.wait_for("document.activeElement.matches('.editor')")
+            await page.press("ArrowUp")
+            await page.press("ArrowUp")
+            await page.wait_for(f"{EDITOR}.innerText.startsWith('import pandas')")
+            await page.press("ArrowDown")
+            await page.wait_for(f"{EDITOR}.innerText.startsWith('import time')")
+            await page.press("ArrowDown")
+            await page.wait_for(f"{EDITOR}.innerText.startsWith('Code to run in this session')")
         assert page.of("Runtime.exceptionThrown") == []
 
 

@@ -31,6 +31,9 @@ PRESS = (
 )
 
 
+NAMES = "[...document.querySelectorAll('tbody th')].map(each => each.innerText).join(', ')"
+
+
 async def go(page: Page, address: str) -> None:
     await page.evaluate(f"location.hash = {address!r}")
 
@@ -136,11 +139,21 @@ async def makes_a_token(service: RunningService, directory: Path) -> None:
         await press(page, "Done")
         await page.wait_for(f"{TEXT}.includes('the agent of {name}') && !document.querySelector('dialog')")
         assert token not in await page.evaluate("document.documentElement.outerHTML")
-        with service.client(token) as theirs, theirs.session("python", name=f"{name}'s own") as session:
+        with (
+            service.client() as client,
+            client.session("python", name="of the administrator"),
+            service.client(token) as theirs,
+            theirs.session("python", name=f"{name}'s own") as session,
+        ):
             await go(page, "#/")
             await fill(page, "Whose sessions", "everybody")
             row = f"[...document.querySelectorAll('tbody tr')].find(each => each.innerText.includes({name!r}))"
             await page.wait_for(f"{row}?.cells[2].innerText === {name!r} && !{row}.querySelector('a')")
+            await page.wait_for(f"{NAMES}.includes('of the administrator')")
+            await fill(page, "Principal", name)
+            await page.wait_for(f"{NAMES}.endsWith('s own') && !{NAMES}.includes(',')")
+            await fill(page, "Principal", "")
+            await page.wait_for(f"{NAMES}.includes('of the administrator')")
             await page.evaluate(f"{row}.querySelector('input').click()")
             await agree(page, "Stop 1")
             await page.wait_for(f"!{row}")
@@ -182,6 +195,42 @@ async def makes_a_token(service: RunningService, directory: Path) -> None:
         assert found["store"].detail.endswith(" answers")
         assert await page.evaluate("document.querySelectorAll('tbody tr').length") == len(found)
         await page.screenshot(directory / "host.png")
+        assert page.of("Runtime.exceptionThrown") == []
+
+
+@pytest.mark.sample("pages")
+def test_sessions_are_found_put_in_order_and_stopped_together(service: RunningService, tmp_path: Path) -> None:
+    asyncio.run(finds_sessions(service, tmp_path))
+
+
+async def finds_sessions(service: RunningService, directory: Path) -> None:
+    team = uuid.uuid4().hex[:8]
+    async with chromium(directory) as page:
+        with (
+            service.client() as client,
+            client.session("python", name="sun", agent=f"planner-{team}", labels={"team": team}) as sun,
+            client.session("python", name="rain", labels={"team": team}) as rain,
+        ):
+            await sign_in(page, service)
+            await press(page, f"team={team}")
+            await page.wait_for(f"{NAMES} === 'rain, sun'")  # the newest first
+            await press(page, "Session")
+            await press(page, "Session")
+            await page.wait_for(f"{NAMES} === 'sun, rain'")
+            sorted_by = (
+                "[...document.querySelectorAll('[aria-sort]')].map(each => `${each.innerText} ${each.ariaSort}`)"
+            )
+            assert await page.evaluate(sorted_by) == ["Session descending"]
+            await press(page, f"planner-{team}")
+            await page.wait_for(f"{NAMES} === 'sun'")
+            await fill(page, "Search sessions", team)
+            await page.wait_for(f"{NAMES} === 'sun, rain'")
+            await page.evaluate("document.querySelector('thead input').click()")
+            await agree(page, "Stop 2")
+            await page.wait_for(
+                f"{TEXT}.includes('No session fits.') || {TEXT}.includes('No session of yours is live.')"
+            )
+            assert {each.refresh().status for each in (sun, rain)} == {"TERMINATED"}
         assert page.of("Runtime.exceptionThrown") == []
 
 

@@ -21,6 +21,7 @@ CELLS = (
     "print(f'{os.urandom(4).hex()}')",
 )
 PAIRS = "[...document.querySelectorAll('.pair')]"
+TRANSFER = "document.querySelector('.panel progress')"
 PREVIEW = "document.querySelector('.preview-body')"
 PLOT_LINE = (31, 119, 180)
 """What matplotlib draws its first line in."""
@@ -251,6 +252,37 @@ async def previews(service: RunningService, directory: Path) -> None:
             await page.wait_for(f"{PANEL}('Files')")
             await page.wait_for(f"{TEXT}.includes('As they are in the store.')")
             await show("notes.txt", "héllo")
+        assert page.of("Runtime.exceptionThrown") == []
+
+
+@pytest.mark.sample("pages")
+def test_an_upload_says_how_far_it_is_and_is_cancelled(service: RunningService, tmp_path: Path) -> None:
+    asyncio.run(uploads(service, tmp_path))
+
+
+async def uploads(service: RunningService, directory: Path) -> None:
+    line = {"offline": False, "latency": 0, "downloadThroughput": -1}
+    (directory / "large.bin").write_bytes(bytes(20_000_000))
+    (directory / "small.txt").write_text("small")
+    async with chromium(directory) as page:
+        with service.client() as client, client.session("python") as session:
+            await sign_in(page, service)
+            await open_session(page, session)
+            await page.wait_for(f"{PANEL}('Files')")
+            await page.wait_for(f"{TEXT}.includes('No files here.')")
+            await page.ask("Network.emulateNetworkConditions", **line, uploadThroughput=100_000)
+            await page.drop(directory / "large.bin", "document.querySelector('.panel')")
+            await page.wait_for(f"{TRANSFER}?.ariaLabel === 'Uploading large.bin' && {TRANSFER}.max === 20_000_000")
+            before = await page.wait_for(f"{TRANSFER}.value")
+            await press(page, "Archive")
+            await page.wait_for(f"{TEXT}.includes('A transfer is under way')")
+            await page.wait_for(f"{TRANSFER}.value > {before} && {TRANSFER}.value < 20_000_000")  # it goes on
+            await press(page, "Cancel")
+            await page.wait_for(f"!{TRANSFER} && !{TEXT}.includes('A transfer is under way')")
+            await page.ask("Network.emulateNetworkConditions", **line, uploadThroughput=-1)
+            await page.drop(directory / "small.txt", "document.querySelector('.panel')")
+            await page.wait_for("document.querySelector('.tree')?.innerText.includes('small.txt')")
+            assert [each.path for each in session.files()] == ["small.txt"]
         assert page.of("Runtime.exceptionThrown") == []
 
 

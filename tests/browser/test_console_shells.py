@@ -92,6 +92,36 @@ async def uses_a_shell(service: RunningService, directory: Path) -> None:
         assert page.of("Runtime.exceptionThrown") == []
 
 
+@pytest.mark.sample("pages")
+def test_a_shell_is_typed_into_and_read_out(service: RunningService, tmp_path: Path) -> None:
+    asyncio.run(is_read_out(service, tmp_path))
+
+
+async def is_read_out(service: RunningService, directory: Path) -> None:
+    """In the way for screen readers the terminal takes keys alone, not text that something puts there."""
+    async with chromium(directory) as page:
+        with service.client() as client, client.session("python") as session:
+            await sign_in(page, service)
+            await page.evaluate(f"location.hash = '#/sessions/{session.id}'")
+            await page.wait_for(f"{PANEL}('Shell')")
+            await page.wait_for(f"{ROWS}.includes('/workspace')")
+            await page.evaluate("document.querySelector('.shells [type=checkbox]').click()")
+            await page.wait_for("!!document.querySelector('.xterm-accessibility')")
+            await page.evaluate(f"{KEYS}.focus()")
+            for key in ("e", "c", "h", "o", "Space", "$", "(", "(", "6", "*", "7", ")", ")", "x"):
+                await page.press(key)
+            await page.press("ArrowLeft")
+            await page.press("y")
+            await page.press("Enter")
+            await page.wait_for(f"{ROWS}.includes('\\n42yx\\n')")
+            await page.wait_for("document.querySelector('.live-region').textContent.includes('42yx')")
+            listed = (
+                "[...document.querySelectorAll('.xterm-accessibility [role=listitem]')].map(each => each.innerText)"
+            )
+            assert "42yx" in await page.evaluate(listed)
+        assert page.of("Runtime.exceptionThrown") == []
+
+
 async def until_none_run(client: Client, session_id: str) -> None:
     async with asyncio.timeout(DEADLINE_SECONDS):
         while await asyncio.to_thread(client.list_programs, session_id):

@@ -30,15 +30,16 @@ SIGNALLED = 128
 QUIT, RESIZE, INTERRUPT, HANG_UP, TERMINATE = range(5)
 """What the thread that sends is poked with."""
 SIGNALS: dict[int, Signal] = {INTERRUPT: "SIGINT", HANG_UP: "SIGHUP", TERMINATE: "SIGTERM"}
-LEAVE, NEWLINES = b"~.", b"\r\n"
+ESCAPE, END, DETACH, NEWLINES = b"~", b".", b"d", b"\r\n"
 
 
 class Keys:
-    """What is typed, without the way out of it: `~.` at the start of a line, as in ssh. Pure."""
+    """What is typed, without the ways out of it: at the start of a line `~.`, as in ssh, and `~d`. Pure."""
 
     def __init__(self) -> None:
         self._at_start, self._held = True, False
-        self.left = False
+        self.left: bytes | None = None
+        """END or DETACH, once that was typed."""
 
     def feed(self, data: bytes) -> bytes:
         """What goes to the program; after `left` nothing."""
@@ -47,16 +48,20 @@ class Keys:
             key = bytes((number,))
             if self._held:
                 self._held = False
-                if key == LEAVE[1:]:
-                    self.left = True
+                if key in (END, DETACH):
+                    self.left = key
                     break
-                sent += LEAVE[:1] if key != LEAVE[:1] else b""  # `~~` is one of them
-            elif self._at_start and key == LEAVE[:1]:
+                sent += ESCAPE if key != ESCAPE else b""  # `~~` is one of them
+            elif self._at_start and key == ESCAPE:
                 self._held, self._at_start = True, False
                 continue
             sent += key
             self._at_start = key in NEWLINES
         return bytes(sent)
+
+
+class _Detached(BaseException):
+    """Somebody left a program that goes on; nobody on the way takes it for an error."""
 
 
 class Terminal:
@@ -73,23 +78,30 @@ class Terminal:
         os.set_blocking(self._wake, False)
         self._lost = threading.Event()
 
-    def run(self, command: Sequence[str], timeout_seconds: float | None) -> int:
-        """Start it and stay until it has ended; the exit status that says how."""
-        started = self._client.start_program(
-            self._session,
-            command,
-            terminal=_find_size() if self._on_terminal else None,
-            timeout_seconds=timeout_seconds,
-        )
-        self._program = started.id
+    def start(self, command: Sequence[str], timeout_seconds: float | None) -> None:
+        """Start a program to be joined to."""
+        size = _find_size() if self._on_terminal else None
+        self._program = self._client.start_program(
+            self._session, command, terminal=size, timeout_seconds=timeout_seconds
+        ).id
+
+    def return_to(self, program_id: str) -> None:
+        """Choose one that runs in a terminal, which is now as large as this one."""
+        self._program = program_id
+        self._client.resize_terminal(self._session, program_id, *_find_size())
+
+    def run(self) -> int:
+        """Stay until it has ended, or somebody leaves it; the exit status that says how."""
         typing = threading.Thread(target=self._send, daemon=True)
-        with self._attended():
+        with contextlib.suppress(_Detached), self._attended():
             typing.start()
             try:
                 return self._follow()
             finally:
                 self._poke(QUIT)
                 typing.join(LEAVE_SECONDS)
+        say(f"it goes on: `sandcell shell {self._session} --attach {self._program[:8]}` returns to it")
+        return 0
 
     def _follow(self) -> int:
         events = self._client.program_events(self._session, self._program, patience_seconds=LOST_SECONDS)
@@ -155,8 +167,11 @@ class Terminal:
                 typed = self._keys.feed(data) if self._on_terminal else data
                 if not self._try(lambda: self._type(typed, end=not data)):  # noqa: B023 - it is called at once
                     return
-                if self._keys.left:
+                if self._keys.left == END:
                     self._heed(HANG_UP)
+                elif self._keys.left == DETACH:
+                    os.kill(os.getpid(), signal.SIGUSR1)  # the main thread waits for output
+                if self._keys.left:
                     return
                 if not data:
                     watched.remove(source)
@@ -209,7 +224,11 @@ class Terminal:
                 self._poke(HANG_UP if number == signal.SIGHUP else TERMINATE)
             raise SystemExit(SIGNALLED + number)
 
+        def detach(_number: int, _frame: object) -> None:
+            raise _Detached
+
         handlers: dict[int, Any] = {
+            signal.SIGUSR1: detach,
             signal.SIGHUP: hang_up,
             signal.SIGTERM: hang_up,
             signal.SIGINT: lambda _number, _frame: self._poke(INTERRUPT),

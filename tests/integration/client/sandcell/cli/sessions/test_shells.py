@@ -41,7 +41,8 @@ def test_a_shell_as_at_a_terminal(sandcell: Shell, session: str) -> None:
         resize(terminal, 91, 33)
         terminal.type("until [ \"$(stty size)\" = '33 91' ]; do sleep 0.1; done; echo siz''ed\n")
         terminal.expect("sized\r\n")
-        terminal.type("sleep 1000; echo status $?\n")
+        terminal.type("echo be''gun; sleep 1000; echo status $?\n")
+        terminal.expect("begun\r\n")
         terminal.type("\x03")
         terminal.expect("^C")
         terminal.type("printf '\\033]52;c;aGk=\\007gr\\303\\274n\\n'\n")
@@ -65,6 +66,40 @@ def test_leaving_a_shell_ends_it(sandcell: Shell, session: str) -> None:
         terminal.close()
     killed = sandcell("shell", "-i", "kill -9 $$", "--session", session)
     assert killed.returncode == 128 + signal.SIGKILL
+
+
+def test_a_shell_is_left_running_and_returned_to(sandcell: Shell, session: str) -> None:
+    terminal = Terminal(sandcell, "shell", session)
+    try:
+        terminal.expect("/workspace")
+        terminal.type("PS1='$ '; word=kept; echo rea''dy\n")
+        terminal.expect("ready\r\n")
+        terminal.type("\n~d")
+        terminal.expect(f"it goes on: `sandcell shell {session} --attach ")
+        program = terminal.expect("`")
+        assert terminal.process.wait(PATIENCE_SECONDS) == 0
+    finally:
+        terminal.close()
+    listed = [each.split("\t") for each in sandcell("shell", "--list", session).stdout.splitlines()]
+    (command,) = [command for name, command, _followers in listed if name.startswith(program)]
+    assert command.endswith("bash -l")
+    terminal = Terminal(sandcell, "shell", session, "--attach", program)
+    try:
+        terminal.expect("ready\r\n")  # the end of what it put out
+        resize(terminal, 72, 20)
+        terminal.type("until [ \"$(stty size)\" = '20 72' ]; do sleep 0.1; done; echo $word''here\n")
+        terminal.expect("kepthere\r\n")
+        terminal.type("exit 7\n")
+        assert terminal.process.wait(PATIENCE_SECONDS) == 7
+        terminal.close()
+        terminal = Terminal(sandcell, "shell", session, "--attach", program)
+        terminal.expect("no programs with a terminal begin with")
+        assert terminal.process.wait(PATIENCE_SECONDS) == 2
+    finally:
+        terminal.close()
+    assert "needs a terminal" in sandcell("shell", session, "--attach", program).stderr
+    for arguments in (("--list", "ls"), ("--attach", program, "--list"), ("-i", "--attach", program)):
+        assert sandcell("shell", *arguments).returncode == 2
 
 
 def test_without_a_terminal_it_reads_commands(sandcell: Shell, session: str) -> None:

@@ -1,26 +1,28 @@
-"""The way out of a shell: `~.` at the start of a line, and nothing else that is typed."""
+"""The ways out of a shell: `~.` and `~d` at the start of a line, and nothing else that is typed."""
 
 from __future__ import annotations
 
 import pytest
 
-from sandcell.cli.sessions.terminal import Keys
+from sandcell.cli.sessions.terminal import DETACH, END, Keys
 
 
 @pytest.mark.parametrize(
     ("typed", "sent", "left"),
     [
-        (b"ls ~/x\r", b"ls ~/x\r", False),
-        (b"~.", b"", True),
-        (b"ls\r~.more", b"ls\r", True),
-        (b"~~.", b"~.", False),
-        (b"~x~.", b"~x~.", False),
-        (b"a~.", b"a~.", False),
-        (b"\x03~", b"\x03~", False),
+        (b"ls ~/x\r", b"ls ~/x\r", None),
+        (b"~.", b"", END),
+        (b"ls\r~.more", b"ls\r", END),
+        (b"ls\r~d", b"ls\r", DETACH),
+        (b"~~.", b"~.", None),
+        (b"~x~.", b"~x~.", None),
+        (b"a~.", b"a~.", None),
+        (b"cd ~d\r", b"cd ~d\r", None),
+        (b"\x03~", b"\x03~", None),
     ],
 )
-def test_the_way_out(typed: bytes, sent: bytes, left: bool) -> None:
+def test_the_ways_out(typed: bytes, sent: bytes, left: bytes | None) -> None:
     for size in (1, len(typed)):
         keys = Keys()
         assert b"".join(keys.feed(typed[at : at + size]) for at in range(0, len(typed), size)) == sent
-        assert keys.left is left
+        assert keys.left == left
