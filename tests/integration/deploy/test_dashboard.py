@@ -1,6 +1,7 @@
 """The dashboard's queries, asked of a real Prometheus that collects from a real service: no panel is empty.
 
-Grafana itself is on no registry that the tests reach: what a panel looks like is not tried.
+Grafana itself is on no registry that the tests reach: what a panel looks like is not tried. That Grafana knows all that
+the dashboard says is held against the types that Grafana Labs publish for Python.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +28,18 @@ from tests.running_service import RunningService
 pytestmark = pytest.mark.long
 DASHBOARD = json.loads((Path(__file__).parents[3] / "deploy/grafana/sandcell.json").read_text())
 QUERIES = [(panel["title"], target["expr"]) for panel in DASHBOARD["panels"] for target in panel["targets"]]
+TYPES = (
+    "grafana-foundation-sdk==1769699379!11.6.0",
+    "92d7a8144eba0fa802e728fb70e63d74b056fb1195ff116d812ad7a4ccfa5eca",
+)
+"""Of Grafana 11.6, and the hash of that wheel; under Apache-2.0."""
+READ = """
+import json, sys
+from grafana_foundation_sdk.cog import encoder, plugins
+from grafana_foundation_sdk.models.dashboard import Dashboard
+plugins.register_default_plugins()
+print(encoder.JSONEncoder().encode(Dashboard.from_json(json.load(sys.stdin))))
+"""
 JOB = "sandcell"
 SECONDS = 120
 
@@ -107,3 +122,32 @@ def test_its_choice_of_a_job_is_that_of_the_service(prometheus: httpx.Client) ->
     metric = query.removeprefix("label_values(").partition(",")[0]
     answer = prometheus.get("/api/v1/label/job/values", params={"match[]": metric})
     assert answer.json()["data"] == [JOB]
+
+
+def test_grafana_knows_all_that_it_says(tmp_path: Path) -> None:
+    (tmp_path / "pins.txt").write_text(f"{TYPES[0]} --hash=sha256:{TYPES[1]}\n")
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes"]
+    command += ["--target", str(tmp_path / "types"), "--requirement", str(tmp_path / "pins.txt")]
+    subprocess.run(command, check=True, timeout=300)
+    read = subprocess.run(
+        [sys.executable, "-c", READ],
+        input=json.dumps(DASHBOARD),
+        env={"PYTHONPATH": str(tmp_path / "types")},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    assert list(find_unknown(DASHBOARD, json.loads(read.stdout))) == []
+
+
+def find_unknown(said: Any, known: Any, at: str = "") -> Iterator[str]:
+    """Where what is said is not in what was read of it."""
+    if isinstance(said, dict) and isinstance(known, dict):
+        for name, value in said.items():
+            yield from find_unknown(value, known.get(name), f"{at}.{name}")
+    elif isinstance(said, list) and isinstance(known, list) and len(said) == len(known):
+        for number, (one, other) in enumerate(zip(said, known, strict=True)):
+            yield from find_unknown(one, other, f"{at}[{number}]")
+    elif said != known:
+        yield at
