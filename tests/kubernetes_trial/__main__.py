@@ -119,6 +119,7 @@ def run(place: Place, trial: Trial, size: Size) -> str:
             for fault in (faults.exhaust_quota, faults.drain, faults.lose_node)
         ]
         happened.append(filled.result())
+    trial.require_going_on([full])  # its next pod may have been on the node that was lost meanwhile
     trial.sessions.append(full)
     with ThreadPoolExecutor(1) as beside:
         missed = beside.submit(_happen, trial, "miss_image", lambda: _miss_image(place, trial))
