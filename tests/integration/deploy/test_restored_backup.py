@@ -8,13 +8,16 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import boto3
 import pytest
 
 from sandcell import Client
 from sandcell.models.sessions import Session
 from tests.doubles.s3_servers import ACCESS_KEY, BIN, BUCKET, s3_server
+from tests.integration.kernel_gateway.server.eventually import eventually
 from tests.postgresql_server import PostgresqlServer, find_programs, postgresql_server
 from tests.running_service import RunningService
 
@@ -55,12 +58,36 @@ def run(*command: str | Path, **variables: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def copy(source: str, target: str, endpoint: str) -> None:
+def keep_versions(endpoint: str) -> None:
+    keys = {"aws_access_key_id": ACCESS_KEY[0], "aws_secret_access_key": ACCESS_KEY[1]}
+    s3 = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **keys)
+    s3.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
+
+
+def pass_moment() -> str:
+    """A moment between what was done and what comes, also for a store that knows whole seconds alone."""
+    moment = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=1)
+    eventually(lambda: datetime.now(UTC) > moment + timedelta(seconds=1))
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def copy(source: str, target: str, endpoint: str, *options: str) -> None:
     """What the page has rclone do, with its remote `s3` in variables."""
     told = {"TYPE": "s3", "PROVIDER": "Other", "ENDPOINT": endpoint, "REGION": "us-east-1"}
     told |= {"ACCESS_KEY_ID": ACCESS_KEY[0], "SECRET_ACCESS_KEY": ACCESS_KEY[1]}
     variables = {f"RCLONE_CONFIG_S3_{name}": value for name, value in told.items()}
-    run(BIN / "rclone", "--config", "/dev/null", "sync", "--exclude", "/in-use-by.json*", source, target, **variables)
+    run(
+        BIN / "rclone",
+        "--config",
+        "/dev/null",
+        "sync",
+        *options,
+        "--exclude",
+        "/in-use-by.json*",
+        source,
+        target,
+        **variables,
+    )
 
 
 @pytest.mark.skipif(PROGRAMS is None, reason="PostgreSQL is not installed: scripts/install dev does it")
@@ -70,13 +97,16 @@ def test_what_was_backed_up_is_there_again_after_all_was_lost(place: Path, envir
     backup.mkdir()
     with servers(place / "first", PROGRAMS) as (server, endpoint):
         database = server.create_database()
+        keep_versions(endpoint)
         service = serve(place / "first/data", environments_dir, database, endpoint)
         service.start()
         try:
             with service.client() as client:
                 live, ended = use(client)
                 run(PROGRAMS / "pg_dump", "--format", "custom", "--file", backup / "sandcell.dump", database)
-                copy(f"s3:{BUCKET}/sandcell", str(backup / "store"), endpoint)
+                moment = pass_moment()
+                client.workspace_remove(ended.workspace_id, "old")  # while the store is copied
+                copy(f"s3:{BUCKET}/sandcell", str(backup / "store"), endpoint, "--s3-version-at", moment)
                 shutil.copy(place / "first/data/state/secrets.key", backup / "secrets.key")
                 client.run(live.id, "open('late', 'w').write('late')", sync="before_return")  # in no backup
         finally:
