@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -115,3 +116,48 @@ def test_the_host_goes_down(unlucky: RunningService, rest: Rest) -> None:
         assert again.show()["generation"] == 2
         assert again.run("x")["error"]["name"] == "NameError"
         again.stop()
+
+
+SET_CLOCK = """
+import pathlib, time
+ahead, real = pathlib.Path(__file__).with_name("ahead"), time.time
+time.time = lambda: real() + int(ahead.read_text())
+"""
+"""Python imports it at its start: the host's clock itself is everybody's."""
+WAIT = "import pathlib, time\nwhile not pathlib.Path('go').exists():\n    time.sleep(0.05)\nprint('came to its end')"
+
+
+@pytest.mark.sample("kills")
+def test_the_clock_of_the_host_is_set(make_service: MakeService, tmp_path: Path) -> None:
+    """An hour forward, then a day back: no session ends of it and no code, and the next service goes on with it."""
+    clock = tmp_path / "clock"
+    clock.mkdir(mode=0o755)  # the service's user reads it
+    (clock / "sitecustomize.py").write_text(SET_CLOCK)
+    ahead = clock / "ahead"
+    ahead.write_text("0")
+    service = make_service(extra_environment={"PYTHONPATH": str(clock)}, sweep_interval_seconds=1)
+    with Rest(service) as rest:
+        session = rest.session(idle_timeout_seconds=600, timeout_seconds=1_000)
+        session.run("x = 41")
+        running = session.submit(WAIT, timeout_seconds=300)
+        for seconds in (3_600, -86_400):
+            before = expiry_of(session)
+            ahead.write_text(str(seconds))
+            eventually(lambda: abs(expiry_of(session) - before) > 1_000)  # noqa: B023 - it is called before the next
+            assert session.show()["status"] == "READY"
+            assert 0 < expiry_of(session) - (time.time() + seconds) <= 1_000
+            assert rest.get(f"{session.path}/executions/{running['id']}")["status"] == "running"
+        rest.http.put(f"{session.path}/files/go", content=b"").raise_for_status()
+        outcome = session.outcome(running["id"])
+        assert (outcome["status"], outcome["stdout"]) == ("ok", "came to its end\n")
+    service.kill()
+    service.start()
+    with Rest(service) as rest:
+        again = LiveSession(rest, rest.get(session.path))
+        assert answer_of(again, "x") == "41"
+        again.stop()
+    service.stop()
+
+
+def expiry_of(session: LiveSession) -> float:
+    return datetime.fromisoformat(session.show()["expires_at"]).timestamp()

@@ -229,6 +229,35 @@ def test_files_wait_on_the_host_for_a_store_that_is_away_at_the_end(
     service.stop()
 
 
+@pytest.mark.sample("kills")
+def test_a_spool_that_is_emptied_removes_no_file_from_the_store(
+    callers: Callers, with_store: Callable[[], RunningService], store: FaultyProxy
+) -> None:
+    service = with_store()
+    first = callers.of(service).session()
+    first.run("open('f', 'w').write('of before')")
+    first.stop()
+    session = first.rest.session(workspace_id=first.workspace_id)
+    session.works()
+    store.fault = "refuse"
+    store.drop()
+    session.run("open('f', 'w').write('newer'); open('g', 'w').write('newer')")
+    assert "waits on this host" in session.stop()["ended"]["detail"]
+    service.kill()
+    emptied = [each for each in (service.data_dir / "state" / "spool").rglob("*") if each.is_file()]
+    assert emptied
+    for each in emptied:
+        each.unlink()
+    store.fault = "none"
+    service.start()
+    eventually(lambda: "spooled_workspace_damaged" in "".join(service.output))
+    again = callers.again(service, session)
+    with again.rest.session(workspace_id=first.workspace_id) as later:
+        assert later.run("open('f').read()")["outputs"][0]["data"]["text/plain"] == "'of before'"
+    assert file_in_store(again, "f") == "of before"
+    service.stop()
+
+
 @pytest.mark.long
 def test_a_network_to_the_store_as_slow_as_a_modem(
     callers: Callers, with_store: Callable[[], RunningService], store: FaultyProxy

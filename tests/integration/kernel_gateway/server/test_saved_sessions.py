@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from sandcell import Client, Session
+from tests.gateways import Gateways
 from tests.integration.kernel_gateway.server.eventually import eventually
+from tests.postgresql_server import PostgresqlServer
 from tests.running_service import RunningService
 
 TABLE = """
@@ -88,6 +90,40 @@ def test_a_session_with_a_thread_and_an_open_file_sleeps_and_wakes(
         assert {each.name: each.outcome for each in restored.variables}["log"] == "lost"
         session.stop()
     assert service.stop() == 0
+
+
+@pytest.mark.sample("images")
+def test_a_session_that_sleeps_wakes_at_another_gateway_of_the_host(
+    make_service: Callable[..., RunningService], postgresql: PostgresqlServer, tmp_path: Path
+) -> None:
+    (tmp_path / "environments.toml").write_text(TABLE)
+    url, table = postgresql.create_database(migrated=False), tmp_path / "environments.toml"
+    gateways = Gateways(make_service, url, tmp_path / "store", gateway_lease_seconds=4, environments_file=table)
+    one, other = gateways.start_two()
+    with Client(one.url, one.token) as client:
+        session = client.attach(client.start_session("asleep").id)
+        session.run(BEGIN)
+        eventually(lambda: asleep(session))
+    one.kill()
+    wake_at(other, session.id, "first\nnext\n")
+    one.start()  # it has nothing of the session, and leaves it alone
+    other.kill()
+    wake_at(one, session.id, "first\nnext\nnext\n").stop()
+    for each in (one, other):
+        each.stop()
+
+
+def wake_at(service: RunningService, session_id: str, lines: str) -> Session:
+    """It goes on with its processes at this service, and sleeps again."""
+    session = Client(service.url, service.token).attach(session_id)
+    assert session.info.status == "HIBERNATED"
+    assert session.run(GO_ON).stdout == f"heard\n{lines}\n"
+    assert (session.refresh().generation, session.info.restored) == (1, None)
+    eventually(lambda: asleep(session))
+    report = session.info.hibernated
+    assert report is not None
+    assert (report.kept_as, report.processes_lost) == ("processes", None)
+    return session
 
 
 def processes_of(session: Session) -> str:
