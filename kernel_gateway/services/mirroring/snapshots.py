@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from pathlib import Path
@@ -75,7 +76,7 @@ class Snapshots:
                 except BaseException:
                     file.close()
                     raise
-            await self._mirrors.run(lambda: self._put(name, file, size))
+            await self._make(name, lambda: self._put(name, file, size))
         return Put(size, files if isinstance(files, str) else None)
 
     def _open(self) -> BinaryIO:
@@ -103,7 +104,22 @@ class Snapshots:
     async def copy(self, name: str, other: str) -> None:
         """Have it a second time, inside the store; raises NotFound, StoreUnavailable."""
         with translated():
-            await self._mirrors.run(lambda: self._mirrors.store.copy(_key(name), _key(other)))
+            await self._make(other, lambda: self._mirrors.store.copy(_key(name), _key(other)))
+
+    async def _make(self, name: str, make: Callable[[], object]) -> None:
+        """Have the store make it. What is there only after it was given up goes again: nobody looks for it then."""
+        given_up = threading.Event()
+
+        def make_unless_given_up() -> None:
+            make()
+            if given_up.is_set():
+                self._mirrors.store.delete([_key(name)])
+
+        try:
+            await self._mirrors.run(make_unless_given_up)
+        except BaseException:
+            given_up.set()
+            raise
 
     async def remove(self, name: str) -> None:
         """Remove it from the store; an absent one is fine. Raises StoreUnavailable."""

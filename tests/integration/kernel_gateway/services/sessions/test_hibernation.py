@@ -16,6 +16,7 @@ import pytest
 from kernel_gateway.errors import (
     Conflict,
     DatabaseUnavailable,
+    DeadlinePassed,
     NoMemory,
     QuotaReached,
     SessionBusy,
@@ -23,6 +24,7 @@ from kernel_gateway.errors import (
     StoreUnavailable,
 )
 from kernel_gateway.services.clock import rfc3339
+from kernel_gateway.services.mirroring import mirrors
 from kernel_gateway.services.replays.verdicts import CARRIED
 from kernel_gateway.services.sessions.hibernating.hibernation import RETRY_SECONDS
 from sandcell.models.commands import CommandRequest
@@ -152,6 +154,29 @@ def test_no_memory_and_no_place_leave_a_session_hibernated(house: House) -> None
                 await gateway.services.hibernation.resume(gateway.me, session.id)
             assert (await gateway.show(session)).status == "HIBERNATED"
             assert len(stored(house)) == 1
+
+    asyncio.run(test())
+
+
+def test_a_copy_that_takes_longer_than_it_may_is_not_left_in_the_store(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        async with house.gateway() as gateway:
+            session = await fill(gateway)
+            async with held_put(gateway):
+                with monkeypatch.context() as patches:
+                    patches.setattr(mirrors, "STORE_SECONDS", 1.0)
+                    with pytest.raises(DeadlinePassed):
+                        await hibernate(gateway, session)
+                await gateway.services.upkeep.sweep()  # it is looked for, and is not there yet
+            await hibernate(gateway, session)
+            assert await gateway.text(session, "value") == "40"
+
+            async def nothing_is_left() -> bool:
+                return stored(house) == []
+
+            await gateway.until(nothing_is_left)
 
     asyncio.run(test())
 
