@@ -12,12 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from kernel_gateway.errors import QuotaReached
+from kernel_gateway.errors import DatabaseUnavailable, QuotaReached
 from kernels.oci.places import HostPlaces
 from kernels.sandbox import RuntimeSettings
 from sandcell.models.sessions import Session
 from tests.integration.kernel_gateway.services.conftest import Gateway, House, house_in
-from tests.integration.kernel_gateway.services.sessions.test_hibernation import DAY, held_put, hibernate, say, stored
+from tests.integration.kernel_gateway.services.sessions.test_hibernation import (
+    DAY,
+    held_put,
+    hibernate,
+    locked_database,
+    say,
+    stored,
+)
 
 LONG = {"timeout_seconds": 1_000_000, "idle_timeout_seconds": 1_000_000}
 HOLD = """
@@ -101,6 +108,11 @@ def test_threads_open_files_and_processes_go_on_after_restarts_of_service_and_ho
             await gateway.until(nothing_in(house))
             spent = shown.usage.cpu_seconds
             await as_processes(gateway, session, places)
+            async with locked_database(house):
+                with pytest.raises(DatabaseUnavailable):
+                    await gateway.services.hibernation.resume(gateway.me, session.id)
+                assert (await gateway.show(session)).status == "HIBERNATED"
+            assert places.of(session.id).saved.exists(), "it was saved once more"
             await gateway.services.hibernation.resume(gateway.me, session.id)
             assert await say(gateway, session, "cat lines") == "one two three"
             await as_processes(gateway, session, places)
