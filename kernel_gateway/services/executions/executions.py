@@ -241,9 +241,9 @@ class Executions:
                 looking = await interrupt_code(live, self._background, self._settings.interrupt_grace_seconds)
                 if looking is not None:
                     await asyncio.shield(looking)
-            else:  # it is about to begin, and does not; or its answer waits for the store, and need not
+            else:  # it is about to begin, perhaps as its session wakes, and does not; or waits for the store no longer
                 with contextlib.suppress(TimeoutError, GatewayError):
-                    async with asyncio.timeout(self._settings.interrupt_grace_seconds):
+                    async with asyncio.timeout(self._settings.start_deadline_seconds):
                         await job.wait()
         return await self.get(principal, session_id, execution_id)
 
