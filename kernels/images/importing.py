@@ -64,12 +64,17 @@ def import_image(parts: Parts, wanted: Import, directory: Path, progress: Progre
         raise EnvironmentBuildFailed(f"the image cannot be imported: {describe_damage(error)}") from None
 
 
-def _import(image: Image, parts: Parts, wanted: Import, directory: Path, progress: Progress) -> Environment:
-    name = wanted.name or image.labels.get(LABEL + "name", "")
-    if wanted.name and not NAME.fullmatch(name):
+def require_name(name: str) -> None:
+    """Raise EnvironmentBuildFailed for what no environment can be called; an empty one is left to the image."""
+    if name and not NAME.fullmatch(name):
         raise EnvironmentBuildFailed(
             f"{name[:100]!r} is no name for an environment: letters, digits, '.', '_' and '-', the first of the former"
         )
+
+
+def _import(image: Image, parts: Parts, wanted: Import, directory: Path, progress: Progress) -> Environment:
+    require_name(wanted.name)
+    name = wanted.name or image.labels.get(LABEL + "name", "")
     if not NAME.fullmatch(name):
         raise EnvironmentBuildFailed("the image says no name that an environment can have: give one with --name")
     with environments.building(directory / name):

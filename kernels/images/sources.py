@@ -60,7 +60,10 @@ def open_source(source: str, progress: Progress, *, variables: Mapping[str, str]
                 return
             if transport == "dir":
                 progress(f"packing {path}")
-                image_archives.pack_root(path, place / "image.tar", "root", progress)
+                try:
+                    image_archives.pack_root(path, place / "image.tar", "root", progress)
+                except OSError as error:  # a disk that is full, or a file that was removed meanwhile
+                    raise EnvironmentBuildFailed(f"{path} cannot be packed: {error}") from None
                 path, reference = place / "image.tar", ""
         else:
             path, reference = Path(source), ""

@@ -32,6 +32,7 @@ def build(settings: Settings, *, name: str, dockerfile: Path | None, python: str
     variables, directory = process_environment(), settings.environments_path
     layer = None if dockerfile is not None else sandboxes.find_layer(settings, name)
     if dockerfile is not None:
+        importing.require_name(name)
         with sources.build_source(dockerfile, say, variables=variables) as source:
             wanted = importing.Import(name, python, source.reference, variables, _sandboxes(settings))
             built = importing.import_image(source.parts, wanted, directory, say)
@@ -79,6 +80,7 @@ def import_(settings: Settings, *, given: tuple[str, ...], name: str, python: st
     if len(given) > 2 or (len(given) == 2 and name):
         raise click.UsageError("give one SOURCE, and a NAME before it")
     name = given[0] if len(given) == 2 else name
+    importing.require_name(name)  # before the image is fetched, which may take long
     variables = process_environment()
     with sources.open_source(given[-1], say, variables=variables) as source:
         wanted = importing.Import(name, python, source.reference, variables, _sandboxes(settings))
