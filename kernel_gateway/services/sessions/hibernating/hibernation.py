@@ -275,7 +275,7 @@ async def _wait_unused(live: LiveSession, kernel: SandboxedKernel) -> None:
             while await kernel.is_in_use():  # noqa: ASYNC110 - it is asked of the sandbox
                 await asyncio.sleep(POLL_SECONDS)
     except TimeoutError:
-        raise _busy("a command, a task or a program runs in it", live) from None
+        raise _busy("a command, a task or a program runs in it, or a directory is watched", live) from None
 
 
 async def write_down(live: LiveSession, kernel: SandboxedKernel, most_bytes: int) -> list[kept_variables.KeptVariable]:

@@ -47,6 +47,8 @@ def test_what_changes_is_collected(owner: Owner) -> None:
     assert owner.data("POST", "/files?path=watched/sent", octets, content=b"x").status_code == 200
     assert collect(owner, watcher, ("write", "sent")) == [("create", "sent"), ("write", "sent")]
     assert ask(owner, "GetWatcherEvents", watcherId=watcher).json()["events"] == []
+    refused = owner.control("POST", f"/sandboxes/{owner.id}/pause", json={})
+    assert (refused.status_code, "a directory is watched" in refused.text) == (400, True)
     assert ask(owner, "RemoveWatcher", watcherId=watcher).status_code == 200
     for verb in ("GetWatcherEvents", "RemoveWatcher"):
         assert ask(owner, verb, watcherId=watcher).status_code == 404
