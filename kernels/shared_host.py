@@ -128,7 +128,7 @@ class SharedHost:
         return self._taken.get(sandbox_id, self._own)
 
     def _look_elsewhere(self, sandbox_id: str) -> Announcement | None:
-        """The gateway of ours on this host in whose directory a sandbox lies that this one does not have."""
+        """The other gateway of this database and host in whose directory the sandbox lies, if one has it."""
         self._own.require_id(sandbox_id)
         if sandbox_id in self._taken or (self._own.places.sandboxes / sandbox_id).exists():
             return None
@@ -162,7 +162,7 @@ class SharedHost:
             return self._find(sandbox_id)
 
     def _open(self, found: Announcement) -> OciRuntime:
-        """What does with sandboxes of that directory as their own gateway did, but shows them to this one's service."""
+        """The runtime of the sandboxes in that directory as their own gateway had it, with views for this service."""
         data = Path(found.data)
         if data not in self._others:
             settings = replace(self._settings, data_directory=data, gateways="")

@@ -142,7 +142,7 @@ class Commands:
     async def _go_on(self, live: LiveSession, kernel: SandboxedKernel, row: ExecutionRow) -> None:
         """In the sandbox that was adopted alone: another, which the session may have by now, would begin it again."""
         gone = asyncio.Event()
-        gone.set()  # whoever called that process hears of it no more
+        gone.set()  # the caller of that process is not there any more
         with translated(), live.in_use(attended=row.unfollowed_seconds > 0):
             await self._wait(live, kernel, row, gone, again=True)
 

@@ -324,7 +324,7 @@ class Programs:
     async def follow_in(
         self, live: LiveSession, number: int, *, attended: bool = False, again: bool = False
     ) -> AsyncIterator[ProgramEvent]:
-        """The same by its pid, whoever asks; `attended`: see `LiveSession.in_use`.
+        """The same by its pid, for any caller; `attended`: see `LiveSession.in_use`.
 
         With `again` one that is not followed here begins with what its guest has told last: to an earlier process.
         """
@@ -368,7 +368,7 @@ class Programs:
         await self.tell_in(live, await self._find_pid(live, pid, tag), action, **content)
 
     async def tell_in(self, live: LiveSession, number: int, action: str, **content: object) -> None:
-        """What `GuestClient.tell_program` has, whoever asks."""
+        """What `GuestClient.tell_program` has, for any caller."""
         with translated(), live.in_use():
             await (await self._guest(live)).tell_program(number, action, **content)
 
@@ -381,7 +381,7 @@ class Programs:
         return found[0]
 
     async def list_in(self, live: LiveSession, *, ended: bool = False) -> list[RunningProgram]:
-        """The same, whoever asks; with `ended` those as well that have ended a moment ago."""
+        """The same, for any caller; with `ended` those as well that have ended a moment ago."""
         if live.sandbox.kernel is None:
             return []
         with translated():
