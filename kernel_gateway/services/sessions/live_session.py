@@ -132,6 +132,11 @@ class LiveSession:
         self._wake, self._in_use, self._attended = asyncio.Event(), 0, 0
 
     @cached_property
+    def watches(self) -> set[asyncio.Task[None]]:
+        """What collects changes of directories for callers who ask later."""
+        return set()
+
+    @cached_property
     def news(self) -> EventLog:
         """What happens in it, for those who follow it: ids and states, no content."""
         # In milliseconds, so that a later process of the service gives out higher ids.

@@ -1,7 +1,7 @@
 """Directories of live sandboxes that callers watch: followed while a call lasts, or collected until they are asked for.
 
-A collected watch lasts until it is removed, the sandbox ends or the service does; of what nobody asks for the oldest
-goes.
+A collected watch lasts until it is removed, the session hibernates, or the sandbox or the service ends; of what nobody
+asks for the oldest goes.
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ class Watches:
 
     async def create(self, principal: Principal, session_id: str, path: str, *, recursive: bool) -> str:
         """Collect what changes from now on; returns the watcher's id."""
+        live = await self._registry.require(principal, session_id)
         if sum(each.session_id == session_id for each in self._watchers.values()) >= MOST_WATCHERS:
             raise LimitReached(
                 f"a session has at most {MOST_WATCHERS} watchers: remove one", retry_after_seconds=RETRY_SECONDS
@@ -85,6 +86,8 @@ class Watches:
             del self._watchers[watcher_id]
             raise
         watcher.task = self._background.spawn(self._collect(watcher_id, watcher, changes), f"watch in {session_id}")
+        live.watches.add(watcher.task)
+        watcher.task.add_done_callback(live.watches.discard)
         return watcher_id
 
     async def _collect(self, watcher_id: str, watcher: _Watcher, changes: AsyncGenerator[FileChange]) -> None:

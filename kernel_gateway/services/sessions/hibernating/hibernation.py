@@ -30,6 +30,7 @@ from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.storage import hibernations, sessions
 from kernel_gateway.storage.hibernations import HibernationRow
+from kernels.cancelling import cancel_all
 from kernels.environment import Environment
 from kernels.errors import GuestRefused, KernelsError
 from kernels.execution import kept_variables
@@ -160,6 +161,8 @@ class Hibernation:
         Says whether its processes are saved.
         """
         most = find_most_bytes(live, environment)
+        require_idle(live)
+        await cancel_all(live.watches)  # one that is forgotten would keep it from hibernating for good
         kept = await write_down(live, kernel, most)
         begun = HibernationRow(str(uuid.uuid4()), live.id, "begun", self._clock.now(), executions=live.executions)
         await self._database.run(lambda c: hibernations.put(c, begun))
@@ -275,7 +278,7 @@ async def _wait_unused(live: LiveSession, kernel: SandboxedKernel) -> None:
             while await kernel.is_in_use():  # noqa: ASYNC110 - it is asked of the sandbox
                 await asyncio.sleep(POLL_SECONDS)
     except TimeoutError:
-        raise _busy("a command, a task or a program runs in it, or a directory is watched", live) from None
+        raise _busy("a command, a task or a program runs in it, or a client follows a directory", live) from None
 
 
 async def write_down(live: LiveSession, kernel: SandboxedKernel, most_bytes: int) -> list[kept_variables.KeptVariable]:

@@ -12,7 +12,8 @@ import httpx
 from kernel_gateway.services.workspaces.watches import MOST_WATCHERS
 from kernels.guest.server.watch_routes import MAX_WATCHES
 from kernels.guest.workspace.watching import MAX_DIRECTORIES
-from tests.integration.kernel_gateway.faces.e2b.owners import Owner, unwrap
+from tests.integration.kernel_gateway.faces.e2b.owners import Owner, make_owner, unwrap
+from tests.running_service import RunningService
 
 PATIENCE_SECONDS = 60.0
 
@@ -47,11 +48,29 @@ def test_what_changes_is_collected(owner: Owner) -> None:
     assert owner.data("POST", "/files?path=watched/sent", octets, content=b"x").status_code == 200
     assert collect(owner, watcher, ("write", "sent")) == [("create", "sent"), ("write", "sent")]
     assert ask(owner, "GetWatcherEvents", watcherId=watcher).json()["events"] == []
-    refused = owner.control("POST", f"/sandboxes/{owner.id}/pause", json={})
-    assert (refused.status_code, "a directory is watched" in refused.text) == (400, True)
     assert ask(owner, "RemoveWatcher", watcherId=watcher).status_code == 200
     for verb in ("GetWatcherEvents", "RemoveWatcher"):
         assert ask(owner, verb, watcherId=watcher).status_code == 404
+
+
+def test_a_forgotten_watcher_ends_with_a_pause_and_a_followed_directory_refuses_it(
+    service: RunningService, http: httpx.Client
+) -> None:
+    owner = make_owner(service, http)
+    pause = f"/sandboxes/{owner.id}/pause"
+    watcher = ask(owner, "CreateWatcher", path="/tmp").json()["watcherId"]
+    assert owner.control("POST", pause, json={}).status_code == 204
+    owner.run("1")
+    assert ask(owner, "GetWatcherEvents", watcherId=watcher).status_code == 404
+    message = json.dumps({"path": "/tmp"}).encode()
+    headers = {**owner.headers, "Content-Type": "application/connect+json"}
+    body = struct.pack(">BI", 0, len(message)) + message
+    with owner.http.stream("POST", "/filesystem.Filesystem/WatchDir", content=body, headers=headers) as answer:
+        chunks = answer.iter_raw()
+        assert list(unwrap(next(chunks))) == [{"start": {}}]
+        refused = owner.control("POST", pause, json={})
+    assert (refused.status_code, "a client follows a directory" in refused.text) == (400, True)
+    assert owner.control("DELETE", f"/sandboxes/{owner.id}").status_code == 204
 
 
 def test_a_tree_is_watched_with_what_is_new_in_it(owner: Owner) -> None:
