@@ -138,8 +138,13 @@ export async function readPart(path: string, start: number, end: number, signal?
 
 /** A file of the service's, of which at most so many bytes are read; `whole` says whether that is all of it. */
 export async function read(path: string, most: number, signal?: AbortSignal): Promise<{ content: Uint8Array<ArrayBuffer>; whole: boolean }> {
-  const { content, size } = await readPart(path, 0, most, signal);
-  return { content, whole: size <= content.length };
+  try {
+    const { content, size } = await readPart(path, 0, most, signal);
+    return { content, whole: size <= content.length };
+  } catch (error) {
+    if ((error as Failure).status === 416) return { content: new Uint8Array(), whole: true }; // an empty file has no first byte
+    throw error;
+  }
 }
 
 /** Whether a durable file is the one of this digest, without its content; null: the service has no digest of it. */

@@ -4,7 +4,7 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { Problem, useAnswer } from "./answers";
 import { ask, type Execution, type Forked, type Session } from "./api";
 import { useExecutions } from "./executions";
-import { markLines, Pair, showTheSame } from "./pairs";
+import { markLines, Pair, showTheSame, Some } from "./pairs";
 
 interface Row { number: number; one?: Execution; other?: Execution; verdict: string; differs: boolean }
 
@@ -62,7 +62,7 @@ export function Compare({ left, right }: { left: string; right: string }) {
   ]), [ones.executions, others.executions, isFork, isOriginal]);
   const differing = rows.filter((each) => each.differs).length;
   const loaded = ones.loaded && others.loaded && [one, other].every((each) => each.found !== null || each.problem !== "");
-  const names: [string, string] = [one.found?.name ?? "The one", other.found?.name ?? "The other"];
+  const names = useMemo(() => [one.found?.name ?? "The one", other.found?.name ?? "The other"] as const, [one.found?.name, other.found?.name]);
   const fork = [one.found, other.found].find((each) => each?.from?.session === left || each?.from?.session === right);
   useEffect(() => { document.title = "Compare · Sandcell"; }, []);
   return (
@@ -81,10 +81,9 @@ export function Compare({ left, right }: { left: string; right: string }) {
           <h2><a href={`#/sessions/${left}`}>{names[0]}</a></h2><h2><a href={`#/sessions/${right}`}>{names[1]}</a></h2>
         </div>
         {loaded && rows.length === 0 && <p class="empty">Nothing has run in either.</p>}
-        {rows.filter((each) => each.differs || !only).map((each) => (
-          <Pair key={each.number} one={each.one} other={each.other} number={each.number} differs={each.differs} names={names}
-            verdict={<span class={each.differs ? "state bad" : "state live"}>{each.verdict}</span>} />
-        ))}
+        <Some pairs={rows.filter((each) => each.differs || !only).map((each) => (
+          <Pair key={each.number} {...each} mark={each.differs ? "bad" : "live"} names={names} />
+        ))} />
       </div>
     </section>
   );

@@ -1,10 +1,11 @@
 // Two runs of a cell next to each other, with what differs marked.
 
-import type { ComponentChildren } from "preact";
+import type { VNode } from "preact";
 import { memo } from "preact/compat";
+import { useState } from "preact/hooks";
 import type { Execution, Output } from "./api";
 import { join, merge, Outputs } from "./outputs";
-import { duration } from "./time";
+import { count, duration } from "./time";
 
 /** Lines compared one by one, at most: beyond it all that is between the common ends is marked. */
 const MOST_COMPARED = 4_000_000;
@@ -23,8 +24,15 @@ function essence(outputs: Output[]): string {
     [type, name, text === undefined ? null : join(text), data && Object.entries(data).filter(([kind]) => !WIDGETS.test(kind)).sort(), ename, evalue]));
 }
 
+/** What each was held against last: pages draw again with each cell that comes. */
+const compared = new WeakMap<Execution, { other: Execution; same: boolean }>();
+
 export function showTheSame(one: Execution, other: Execution): boolean {
-  return one.status === other.status && essence(outputsOf(one)) === essence(outputsOf(other));
+  const known = compared.get(one);
+  if (known?.other === other) return known.same;
+  const same = one.status === other.status && essence(outputsOf(one)) === essence(outputsOf(other));
+  compared.set(one, { other, same });
+  return same;
 }
 
 function textOf(outputs: Output[]): string | null {
@@ -73,10 +81,11 @@ export function Marked({ lines, marks, side }: { lines: string[]; marks: Set<num
   );
 }
 
-interface PairProps { one?: Execution; other?: Execution; number: number; verdict: ComponentChildren; differs: boolean; names: [string, string] }
+export interface Judgement { mark: "live" | "busy" | "bad"; verdict: string; why?: string; diff?: string; differs: boolean }
+interface PairProps extends Judgement { one?: Execution; other?: Execution; number: number; names: readonly [string, string] }
 
-/** Of a cell that one side lacks, that side is empty. */
-export const Pair = memo(function Pair({ one, other, number, verdict, differs, names }: PairProps) {
+/** Of a cell that one side lacks, that side is empty. Drawn again where one of its values is another: there are thousands. */
+export const Pair = memo(function Pair({ one, other, number, mark, verdict, why, diff, differs, names }: PairProps) {
   const sameCode = !one || !other || one.code === other.code;
   const texts = differs && one && other && !one.dropped && !other.dropped ? [textOf(outputsOf(one)), textOf(outputsOf(other))] : [null, null];
   const lines = texts[0] !== null && texts[1] !== null ? texts.map((each) => each!.replace(/\n$/, "").split("\n")) : null;
@@ -99,9 +108,34 @@ export const Pair = memo(function Pair({ one, other, number, verdict, differs, n
       <div class="head">
         <span class="count">{number}</span>
         {sameCode && shared ? <pre class="code" tabIndex={0}>{shared.code}</pre> : <span class="hint">The code differs.</span>}
-        <div class="verdict">{verdict}</div>
+        <div class="verdict">
+          <span class={`state ${mark}`}>{verdict}</span>
+          {why && <span class="hint"> {why}</span>}
+          {diff && <details><summary>What differs</summary><Diff text={diff} /></details>}
+        </div>
       </div>
       <div class="sides outputs">{side(one, 0)}{side(other, 1)}</div>
     </article>
   );
 });
+
+/** So many are in the page at first, and with each request for more. */
+const PAIRS = 200;
+
+export function Some({ pairs }: { pairs: VNode[] }) {
+  const [most, setMost] = useState(PAIRS);
+  return (
+    <>
+      {pairs.slice(0, most)}
+      {pairs.length > most && <p><button type="button" onClick={() => setMost(most + PAIRS)}>{count(pairs.length - most, "more cell")}</button></p>}
+    </>
+  );
+}
+
+function Diff({ text }: { text: string }) {
+  const marks: Record<string, string> = { "-": "before", "+": "after" };
+  return (
+    <pre class="log" tabIndex={0}>{text.split("\n").map((line, at) => marks[line[0] ?? ""]
+      ? <mark key={at} class={marks[line[0]!]}>{line}{"\n"}</mark> : `${line}\n`)}</pre>
+  );
+}

@@ -4,7 +4,7 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { Problem, useAct } from "./answers";
 import { ask, download, follow } from "./api";
 import { AGAIN_SECONDS, useExecutions } from "./executions";
-import { Pair } from "./pairs";
+import { Pair, Some, type Judgement } from "./pairs";
 import { duration } from "./time";
 
 interface Verdict { number: number; id: string; verdict: string; why: string; diff: string; status: string | null; execution_id: string | null; seconds: number | null }
@@ -21,8 +21,11 @@ const WORDS: Record<string, string> = {
   needs_hidden_state: "needs hidden state", timed_out: "timed out", not_run: "not run", new: "new",
 };
 
-function markOf(verdict: string): string {
-  return GOOD.includes(verdict) ? "live" : OPEN.includes(verdict) ? "busy" : "bad";
+const NAMES = ["Recorded", "Replayed"] as const;
+
+function judgementOf({ verdict, why, diff }: Verdict): Judgement {
+  const good = GOOD.includes(verdict);
+  return { mark: good ? "live" : OPEN.includes(verdict) ? "busy" : "bad", verdict: WORDS[verdict] ?? verdict, why, diff, differs: !good };
 }
 
 /** The replay, as its events say how it goes on. */
@@ -93,12 +96,12 @@ export function ReplayPage({ id, may }: { id: string; may: boolean }) {
       <Problem text={problem || failed || recorded.problem || replayed.problem} />
       {replay?.error && <p class="problem">{replay.error.message}</p>}
       <div class="scroll pairs" tabIndex={0} role="group" aria-label="Cells as recorded and as replayed">
-        <div class="sides titles"><h2>Recorded</h2><h2>Replayed</h2></div>
+        <div class="sides titles">{NAMES.map((each) => <h2 key={each}>{each}</h2>)}</div>
         {replay && shown.length === 0 && <p class="empty">{replay.status === "running" ? "The first verdict comes as soon as its cell has run." : only ? "Nothing differs." : "There was nothing to run."}</p>}
-        {shown.map((each) => (
+        <Some pairs={shown.map((each) => (
           <Pair key={each.id} one={records.get(each.id)} other={each.execution_id ? records.get(each.execution_id) : undefined}
-            number={each.number} differs={!GOOD.includes(each.verdict)} names={["Recorded", "Replayed"]} verdict={<Judged of={each} />} />
-        ))}
+            number={each.number} names={NAMES} {...judgementOf(each)} />
+        ))} />
       </div>
     </section>
   );
@@ -118,23 +121,5 @@ function Progress({ replay }: { replay: Replay }) {
       {replay.status === "done" ? (replay.same ? "All the same" : "Not the same") : replay.status === "stopped" ? "Stopped" : "Came to no end"}{took}
       {counts && `: ${counts}`}
     </span>
-  );
-}
-
-function Judged({ of: each }: { of: Verdict }) {
-  return (
-    <>
-      <span class={`state ${markOf(each.verdict)}`}>{WORDS[each.verdict] ?? each.verdict}</span>
-      {each.why && <span class="hint"> {each.why}</span>}
-      {each.diff && <details><summary>What differs</summary><Diff text={each.diff} /></details>}
-    </>
-  );
-}
-
-function Diff({ text }: { text: string }) {
-  const marks: Record<string, string> = { "-": "before", "+": "after" };
-  return (
-    <pre class="log" tabIndex={0}>{text.split("\n").map((line, at) => marks[line[0] ?? ""]
-      ? <mark key={at} class={marks[line[0]!]}>{line}{"\n"}</mark> : `${line}\n`)}</pre>
   );
 }

@@ -13,7 +13,9 @@ import pytest
 from tests.browser.chromium import DEADLINE_SECONDS, Page, chromium
 from tests.browser.test_console import TEXT, sign_in
 from tests.conftest import MakeService
+from tests.doubles.faulty_s3 import FaultyS3, Reset
 from tests.doubles.package_index import PackageIndex, package_index
+from tests.doubles.s3_servers import ACCESS_KEY, BUCKET, s3_server
 from tests.running_service import RunningService
 
 OPENED = "[...document.querySelectorAll('dialog')].at(-1)"
@@ -342,4 +344,47 @@ async def builds(service: RunningService, index: PackageIndex, directory: Path) 
         await page.wait_for(f"{log}.includes('there-is-no-such-package')")
         assert await page.evaluate("document.querySelector('.parts .problem').innerText.length > 10")
         await page.screenshot(directory / "failed.png")
+        assert page.of("Runtime.exceptionThrown") == []
+
+
+@pytest.mark.sample("pages")
+@pytest.mark.long
+def test_pools_and_what_waits_for_a_store_that_is_away(make_service: MakeService, tmp_path: Path) -> None:
+    file = tmp_path / "environments.toml"
+    file.write_text("[python]\nwarm = 1\n")
+    key, secret = ACCESS_KEY
+    with s3_server("rclone", tmp_path / "s3") as endpoint, FaultyS3(endpoint) as store:
+        service = make_service(
+            extra_environment={"AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": secret},
+            store=f"s3://{BUCKET}/here?endpoint_url={store.endpoint}",
+            environments_file=file,
+            flush_deadline_seconds=2,
+            sweep_interval_seconds=1,
+        )
+        asyncio.run(waits_for_the_store(service, store, tmp_path))
+
+
+async def waits_for_the_store(service: RunningService, store: FaultyS3, directory: Path) -> None:
+    row = "document.querySelector('tbody tr')"
+    async with chromium(directory) as page:
+        with service.client() as client:
+            await sign_in(page, service)
+            await go(page, "#/operations/pools")
+            await page.wait_for(f"{row}?.cells[1].innerText === '1'")  # one is ready
+            lives, ends = client.start_session("python", name="lives"), client.start_session("python")
+            await page.wait_for(f"Number({row}.cells[4].innerText) > 0")  # and has served a session
+            await go(page, "#/operations/store")
+            await page.wait_for(f"{TEXT}.includes('Nothing of ended sessions waits in the spool.')")
+            store.fail(Reset())
+            for each in (lives, ends):
+                client.run(each.id, "open('late.txt', 'w').write('kept too')")
+            client.stop_session(ends.id)
+            await page.wait_for(f"{TEXT}.includes('The files of 1 ended session are in the spool')")
+            await page.wait_for(f"{row}?.innerText.startsWith('lives')")
+            await page.wait_for(f"{row}.innerText.includes('does not answer')")
+            await page.screenshot(directory / "store.png")
+            store.heal()
+            await page.wait_for(f"{TEXT}.includes('Nothing of ended sessions waits in the spool.')")
+            await page.wait_for(f"{TEXT}.includes('are in the store.')")
+            client.stop_session(lives.id)
         assert page.of("Runtime.exceptionThrown") == []

@@ -140,6 +140,26 @@ async def compares_fork(service: RunningService, directory: Path) -> None:
 
 
 @pytest.mark.sample("pages")
+@pytest.mark.long
+def test_of_a_long_comparison_a_part_is_in_the_page(service: RunningService, tmp_path: Path) -> None:
+    asyncio.run(compares_many(service, tmp_path))
+
+
+async def compares_many(service: RunningService, directory: Path) -> None:
+    async with chromium(directory) as page:
+        with service.client() as client, client.session("python") as session:
+            for number in range(210):
+                session.run(f"print({number})")
+            await sign_in(page, service)
+            await go(page, f"#/compare/{session.id}/{session.id}")
+            await page.wait_for(f"{TEXT}.includes('210 cells, nothing differs')")
+            assert await page.evaluate(f"{PAIRS}.length") == 200
+            await press(page, "10 more cells")
+            await page.wait_for(f"{PAIRS}.length === 210")
+        assert page.of("Runtime.exceptionThrown") == []
+
+
+@pytest.mark.sample("pages")
 def test_a_person_takes_over_gives_back_and_attaches(service: RunningService, tmp_path: Path) -> None:
     asyncio.run(takes_over(service, tmp_path))
 

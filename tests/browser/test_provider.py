@@ -16,7 +16,8 @@ from tests.openid_provider import CLIENT_ID, CLIENT_SECRET, running_provider
 from tests.running_service import RunningService
 
 OWN = {"X-Sandcell-Console": "1", "Sec-Fetch-Site": "same-origin"}
-ROLES = "administrator groups=platform\nviewer groups=audit agent-7"
+ROLES = "administrator groups=platform\nuser groups=data-science\nviewer groups=audit agent-7"
+PARTS = "[...document.querySelectorAll('[aria-label=Parts] a')].map(each => each.innerText)"
 TEXT = "document.body.innerText"
 CLICK = "(name => { const found = [...document.querySelectorAll('button')].find(b => b.innerText.startsWith(name)); \
 found?.click(); return !!found })"
@@ -77,6 +78,28 @@ async def sign_in_by_roles(team: RunningService, directory: Path) -> None:
                 assert page.of("Runtime.exceptionThrown") == []
         looked = [each for each in admin.list_audit(principal="agent-7", event="GetSession").items if each.detail]
         assert {"userId": "vera@example.com"} in [each.detail["userIdentity"].get("onBehalfOf") for each in looked]
+
+
+@pytest.mark.sample("pages")
+def test_users_run_code_and_administrators_operate(team: RunningService, tmp_path: Path) -> None:
+    asyncio.run(run_and_operate(team, tmp_path))
+
+
+async def run_and_operate(team: RunningService, directory: Path) -> None:
+    async with chromium(directory) as page:
+        for person, operates in (("uma", False), ("ada", True)):
+            await page.ask("Network.clearBrowserCookies")  # the provider's, too
+            await page.visit("about:blank")
+            await page.visit(team.url)
+            await sign_in_as(page, person)
+            await page.wait_for(f"document.querySelector('.who')?.innerText === '{person}@example.com'")
+            await page.wait_for(f"{TEXT}.includes('New session')")
+            assert await ask(page, "POST", "/v1/sessions", {"environment": "python"}) == 201
+            assert await ask(page, "GET", "/v1/principals", None) == (200 if operates else 403)
+            await page.evaluate("location.hash = '#/operations/usage'")
+            await page.wait_for(f"{PARTS}.length > 0")
+            assert ("Principals" in await page.evaluate(PARTS)) is operates
+        assert page.of("Runtime.exceptionThrown") == []
 
 
 async def ask(page: Page, method: str, path: str, body: object) -> int:

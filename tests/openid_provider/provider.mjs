@@ -5,6 +5,7 @@ import { Provider } from "oidc-provider";
 const PEOPLE = {
   ada: { email: "ada@example.com", email_verified: true, groups: ["platform"] },
   vera: { email: "vera@example.com", email_verified: true, groups: ["audit"] },
+  uma: { email: "uma@example.com", email_verified: true, groups: ["data-science"] },
   nobody: { email: "nobody@example.com", email_verified: true, groups: ["visitors"] },
   mallory: { email: "ada@example.com", email_verified: false, groups: ["platform"] },
 };
