@@ -84,7 +84,7 @@ class Execution(Model):
     interrupt has no effect; the kernel said that it was idle too early; it waits, since somebody has a lease. `late`
     are outputs that came after its end. `memory` says that memory ran short while it ran. `author` ran it, through the
     interface `face`; `provenance` is what it used and changed, as in the notebook: files are in it a moment after its
-    end, and in lists without outcomes they are left out.
+    end.
     """
 
     id: str

@@ -220,11 +220,7 @@ class Executions:
             else None
         )
         shown = [held.row if held is not None and held.row.id == row.id else row for row in rows]
-        found = [execution_of(row, sync_status(row, sync)) for row in shown]
-        if not outcomes:
-            for each in found:
-                (each.provenance or {}).pop("files", None)
-        return ExecutionPage(found, following, total)
+        return ExecutionPage([execution_of(row, sync_status(row, sync)) for row in shown], following, total)
 
     async def interrupt(self, principal: Principal, session_id: str, execution_id: str) -> Execution:
         """Interrupt one execution: running, it gets KeyboardInterrupt; queued, it ends as `interrupted` unrun.
