@@ -23,8 +23,8 @@ AXES = frozenset({"runtime_name", "runtime", "store", "proxy_of_each", "server",
 """Parameters whose values are real parts that must all do the same."""
 
 GROUPS = {
-    "kills": 4,  # a service, a launcher, a gateway or a store ends or is away, and what was acknowledged comes true
-    "clients": 3,  # other people's clients and tools, each in an environment that is installed for it
+    "kills": 3,  # a service, a launcher, a gateway or a store ends or is away, and what was acknowledged comes true
+    "clients": 2,  # other people's clients and tools, each in an environment that is installed for it
     "doors": 3,  # a door or a command of a service with settings of its own, or that is started again
     "pools": 3,  # a warm pool of its own, which is filled and claimed from
     "packages": 2,  # pip, uv or apt install into sandboxes and images
@@ -32,7 +32,7 @@ GROUPS = {
     "sandboxed": 3,  # the life of one sandbox and its kernel, below the service
     "images": 1,  # a session under gVisor that hibernates with its processes
     "pages": 3,  # the console and shown files in Chromium
-    "properties": 10_000,  # all of them: `make test` draws 30 examples for each that does not say how many it needs
+    "properties": 10_000,  # all of them: `make test` draws 20 examples for each that does not say how many it needs
 }
 """How many tests of each group `make test` draws: most start services, sandboxes or a browser of their own."""
 

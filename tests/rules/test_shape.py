@@ -43,7 +43,7 @@ def test_only_the_settings_read_the_process_environment(path: Path) -> None:
     if name(path) in {"kernel_gateway/settings.py", "client/sandcell/settings.py"} or "guest" in path.parts:
         return  # the guest hands its own, made in the bundle, to what it starts
     text = path.read_text()
-    if "environ" not in text and "getenv" not in text:
+    if "os.environ" not in text and "os.getenv" not in text:
         return  # there is nothing to parse it for
     reads = [
         node.lineno

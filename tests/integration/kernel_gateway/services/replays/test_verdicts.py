@@ -87,7 +87,7 @@ def test_a_notebook_from_elsewhere(client: Client) -> None:
     assert on(replay, 3).diff.splitlines()[-2:] == ["-41", "+40"]
     assert "y" in on(replay, 4).why
     assert "data.csv" in on(replay, 5).why + on(replay, 5).diff
-    assert "the kernel died" in on(replay, 8).why
+    assert "The kernel died" in on(replay, 8).why
     assert "the kernel died in cell 8" in on(replay, 9).why
     assert (replay.status, replay.same) == ("done", False)
     assert replay.notebook["cells"][2]["outputs"][0]["data"]["text/plain"] == "40"
