@@ -36,7 +36,7 @@ from sandcell.operations import tenants as te
 from sandcell.operations import usage as u
 from sandcell.operations import workspaces as w
 from sandcell.saved import find_address
-from sandcell.steps import ATTEMPTS, Answer, Ask, Operation, Pause, Progress, Step, may_repeat, pause_seconds, quote
+from sandcell.steps import Answer, Ask, Losses, Operation, Pause, Progress, Step, quote
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -157,11 +157,11 @@ class Client:
         self, path: str, after: int | None, patience_seconds: float | None = None
     ) -> Generator[Event, None, None]:
         ask = Ask("GET", path)
-        failures, lost_at = 0, 0.0
+        losses = Losses(patience_seconds)
         while True:
             try:
                 for events in self._events_once(ask, after):
-                    failures = 0
+                    losses.reset()
                     for event in events:
                         after = event.sequence
                         yield event
@@ -169,14 +169,7 @@ class Client:
                             return
                 raise ConnectionFailed("the events stopped before the end", code="connection_failed", retryable=True)
             except SandcellError as error:  # also of what stands before the service, while nothing is behind it
-                failures += 1
-                lost_at = lost_at if failures > 1 else time.monotonic()
-                patient = (
-                    failures < ATTEMPTS if patience_seconds is None else time.monotonic() - lost_at < patience_seconds
-                )
-                if not patient or not may_repeat(error, repeatable=True):
-                    raise
-                time.sleep(pause_seconds(failures, error))
+                time.sleep(losses.fail(error))
 
     def _events_once(self, ask: Ask, after: int | None) -> Generator[list[Event], None, None]:
         """What comes over one connection, none at a heartbeat."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
@@ -37,7 +36,7 @@ from sandcell.operations import tenants as te
 from sandcell.operations import usage as u
 from sandcell.operations import workspaces as w
 from sandcell.saved import find_address
-from sandcell.steps import ATTEMPTS, Answer, Ask, Operation, Pause, Progress, Step, may_repeat, pause_seconds, quote
+from sandcell.steps import Answer, Ask, Losses, Operation, Pause, Progress, Step, quote
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -158,13 +157,13 @@ class AsyncClient:
         self, path: str, after: int | None, patience_seconds: float | None = None
     ) -> AsyncGenerator[Event, None]:
         ask = Ask("GET", path)
-        failures, lost_at = 0, 0.0
+        losses = Losses(patience_seconds)
         while True:
             try:
                 # Closed here: a caller who follows no longer would leave the connection open until it is collected.
                 async with contextlib.aclosing(self._events_once(ask, after)) as connection:
                     async for events in connection:
-                        failures = 0
+                        losses.reset()
                         for event in events:
                             after = event.sequence
                             yield event
@@ -172,14 +171,7 @@ class AsyncClient:
                                 return
                 raise ConnectionFailed("the events stopped before the end", code="connection_failed", retryable=True)
             except SandcellError as error:  # also of what stands before the service, while nothing is behind it
-                failures += 1
-                lost_at = lost_at if failures > 1 else time.monotonic()
-                patient = (
-                    failures < ATTEMPTS if patience_seconds is None else time.monotonic() - lost_at < patience_seconds
-                )
-                if not patient or not may_repeat(error, repeatable=True):
-                    raise
-                await asyncio.sleep(pause_seconds(failures, error))
+                await asyncio.sleep(losses.fail(error))
 
     async def _events_once(self, ask: Ask, after: int | None) -> AsyncGenerator[list[Event], None]:
         """What comes over one connection, none at a heartbeat."""

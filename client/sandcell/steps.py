@@ -7,6 +7,7 @@ An operation yields `Ask` (send this), `Pause` (wait), `Digest` or `Read` (of lo
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -143,6 +144,32 @@ def pause_seconds(attempt: int, error: SandcellError | None = None) -> float:
     if isinstance(error, LimitReached):
         return min(error.retry_after_seconds, LONGEST_PAUSE_SECONDS)
     return min(FIRST_PAUSE_SECONDS * float(2**attempt), LONGEST_PAUSE_SECONDS)
+
+
+class Losses:
+    """Connections of one stream of events that were lost one after another."""
+
+    def __init__(self, patience_seconds: float | None) -> None:
+        """With None there are so many attempts as at any request."""
+        self._patience_seconds = patience_seconds
+        self._count, self._since = 0, 0.0
+
+    def reset(self) -> None:
+        """Something came: the next loss is the first one."""
+        self._count = 0
+
+    def fail(self, error: SandcellError) -> float:
+        """How long to wait before the next connection; raises the error when there is to be none."""
+        self._count += 1
+        if self._count == 1:
+            self._since = time.monotonic()
+        if self._patience_seconds is None:
+            patient = self._count < ATTEMPTS
+        else:
+            patient = time.monotonic() - self._since < self._patience_seconds
+        if not patient or not may_repeat(error, repeatable=True):
+            raise error
+        return pause_seconds(self._count, error)
 
 
 def decode(content: bytes, of: type[T]) -> T:
