@@ -19,8 +19,6 @@ _LOCAL: Final = (".localhost", ".local", ".internal", ".home.arpa")
 """Endings that the public DNS never has."""
 _NAME: Final = re.compile(r"(\*\.)?[a-z0-9_]([a-z0-9_.-]{0,252}[a-z0-9_])?")
 _HOST: Final = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+(%[^\]]*)?\]|[A-Za-z0-9_.-]+)(:[0-9]{1,5})?")
-
-
 _ADDRESS: Final = re.compile(
     r"(?P<scheme>https?)://(?P<host>\[[0-9a-fA-F:.]+\]|[0-9a-fA-F:]*:[0-9a-fA-F:.]*|[A-Za-z0-9._-]+):(?P<port>[1-9][0-9]{0,4})"
 )
@@ -69,10 +67,15 @@ def read_gateway_address(text: str) -> str:
     found = _ADDRESS.fullmatch(text)
     host = "" if found is None else found["host"]
     if ":" in host:
-        host = f"[{host.removeprefix('[').removesuffix(']')}]"
+        host = in_brackets(host.removeprefix("[").removesuffix("]"))
     if found is None or int(found["port"]) > 65_535 or (":" in host and not _is_address(host)):
         raise SettingInvalid("gateway_address must be http://host:port or https://host:port")
     return f"{found['scheme']}://{host}:{found['port']}"
+
+
+def in_brackets(host: str) -> str:
+    """A host as it stands before a port: an IPv6 address has brackets there."""
+    return f"[{host}]" if ":" in host else host
 
 
 def _is_address(name: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from kernel_gateway.hosts import in_brackets
 from kernel_gateway.settings import Settings
 from kernels.errors import KernelsError
 from kernels.launcher.client import LauncherRuntime
@@ -24,8 +25,7 @@ async def greet(
 
     The token is saved for the commands of the user who started the service.
     """
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    say(f"Sandcell listens on {settings.scheme}://{host}:{port}")
+    say(f"Sandcell listens on {settings.scheme}://{in_brackets(settings.host)}:{port}")
     say(f"  data      {settings.data_dir}")
     say(f"  store     {settings.store_url.partition('?')[0]}")
     say(f"  token     {await _describe_token(settings, first_token, starter, launcher)}")
