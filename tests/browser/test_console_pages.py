@@ -125,17 +125,23 @@ def test_a_token_is_made_shown_once_used_and_revoked(service: RunningService, tm
     asyncio.run(makes_a_token(service, tmp_path))
 
 
+async def make_token(page: Page, name: str) -> str:
+    """One of a new principal of that name; it shows still."""
+    await go(page, "#/operations/tokens")
+    await press(page, "New token")
+    await fill(page, "Principal", name)
+    await fill(page, "What it is for", f"the agent of {name}")
+    await press(page, "Make")
+    await page.wait_for(f"{OPENED}?.innerText.includes('It is shown this once')")
+    token: str = await page.evaluate(f"{OPENED}.querySelector('input').value")
+    return token
+
+
 async def makes_a_token(service: RunningService, directory: Path) -> None:
     name = f"eve-{uuid.uuid4().hex[:8]}"
     async with chromium(directory) as page:
         await sign_in(page, service)
-        await go(page, "#/operations/tokens")
-        await press(page, "New token")
-        await fill(page, "Principal", name)
-        await fill(page, "What it is for", f"the agent of {name}")
-        await press(page, "Make")
-        await page.wait_for(f"{OPENED}?.innerText.includes('It is shown this once')")
-        token = await page.evaluate(f"{OPENED}.querySelector('input').value")
+        token = await make_token(page, name)
         assert status_of(service, token, "/v1/sessions") == 200
         assert status_of(service, token, "/v1/tokens") == 403
         await press(page, "Done")

@@ -9,7 +9,7 @@ from pathlib import Path
 from sandcell import Client
 from tests.browser.chromium import Page, chromium
 from tests.browser.test_console import DROP, PANEL, PLOT, SHOWN, TEXT, run, sign_in
-from tests.browser.test_console_pages import OPENED, agree, fill, go, press, status_of
+from tests.browser.test_console_pages import agree, fill, go, make_token, press, status_of
 from tests.browser.test_console_record import choose
 from tests.running_service import RunningService
 
@@ -101,13 +101,7 @@ async def detaches_all_agents(page: Page, client: Client, name: str) -> None:
 
 
 async def makes_and_revokes_a_token(page: Page, service: RunningService, name: str) -> None:
-    await go(page, "#/operations/tokens")
-    await press(page, "New token")
-    await fill(page, "Principal", name)
-    await fill(page, "What it is for", f"the agent of {name}")
-    await press(page, "Make")
-    await page.wait_for(f"{OPENED}?.innerText.includes('It is shown this once')")
-    token = await page.evaluate(f"{OPENED}.querySelector('input').value")
+    token = await make_token(page, name)
     assert status_of(service, token, "/v1/sessions") == 200
     await press(page, "Done")
     await agree(page, f"Revoke the agent of {name}")

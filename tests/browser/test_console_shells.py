@@ -38,6 +38,14 @@ async def type_in(page: Page, text: str) -> None:
     await page.press("Enter")
 
 
+async def open_shell(page: Page, service: RunningService, session_id: str, shown: str) -> None:
+    """Sign in and go to the session's shell; `shown` is in it then."""
+    await sign_in(page, service)
+    await page.evaluate(f"location.hash = '#/sessions/{session_id}'")
+    await page.wait_for(f"{PANEL}('Shell')")
+    await page.wait_for(f"{ROWS}.includes('{shown}')")
+
+
 @pytest.mark.sample("pages")
 def test_a_shell_is_opened_used_and_left(service: RunningService, tmp_path: Path) -> None:
     asyncio.run(uses_a_shell(service, tmp_path))
@@ -46,10 +54,7 @@ def test_a_shell_is_opened_used_and_left(service: RunningService, tmp_path: Path
 async def uses_a_shell(service: RunningService, directory: Path) -> None:
     async with chromium(directory) as page:
         with service.client() as client, client.session("python") as session:
-            await sign_in(page, service)
-            await page.evaluate(f"location.hash = '#/sessions/{session.id}'")
-            await page.wait_for(f"{PANEL}('Shell')")
-            await page.wait_for(f"{ROWS}.includes('/workspace')")
+            await open_shell(page, service, session.id, "/workspace")
             await type_in(page, "echo wri''tten; stty size; tty")
             await page.wait_for(f"{ROWS}.includes('written\\n') && {ROWS}.includes('/dev/pts/')")
             await page.ask(
@@ -101,10 +106,7 @@ async def is_read_out(service: RunningService, directory: Path) -> None:
     """In the way for screen readers the terminal takes keys alone, not text that something puts there."""
     async with chromium(directory) as page:
         with service.client() as client, client.session("python") as session:
-            await sign_in(page, service)
-            await page.evaluate(f"location.hash = '#/sessions/{session.id}'")
-            await page.wait_for(f"{PANEL}('Shell')")
-            await page.wait_for(f"{ROWS}.includes('/workspace')")
+            await open_shell(page, service, session.id, "/workspace")
             await page.evaluate("document.querySelector('.shells [type=checkbox]').click()")
             await page.wait_for("!!document.querySelector('.xterm-accessibility')")
             await page.evaluate(f"{KEYS}.focus()")
@@ -139,10 +141,7 @@ async def nothing_acts(service: RunningService, directory: Path) -> None:
         session.upload("hostile", shown)
         program = session.start_program(["bash", "-c", "cat hostile; exec cat"], terminal=(80, 24))
         async with chromium(directory, options(canary)) as page:
-            await sign_in(page, service)
-            await page.evaluate(f"location.hash = '#/sessions/{session.id}'")
-            await page.wait_for(f"{PANEL}('Shell')")
-            await page.wait_for(f"{ROWS}.includes('the end')")
+            await open_shell(page, service, session.id, "the end")
             await click_down(page, 60, range(100, 900, 20))
             await require_nothing_acted(page, canary, service.url)
             assert "img" not in await page.evaluate("document.title")
