@@ -22,7 +22,7 @@ from tests.browser.test_console import sign_in
 from tests.running_service import RunningService
 
 OUTPUT_BYTES = 20_000
-SHOWN = "document.querySelector('[aria-label^=\"Cell {number},\"]')?.innerText.includes('{number:06} ')"
+SHOWN = "document.querySelector('[aria-posinset=\"{number}\"]')?.innerText.includes('{number:06} ')"
 PAINT = "performance.getEntriesByName('first-contentful-paint')"
 LOADED = """[...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]
   .filter(each => !each.name.includes('/v1/')).reduce((sum, each) => sum + each.transferSize, 0)"""

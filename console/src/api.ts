@@ -53,6 +53,8 @@ export interface Execution {
   death: { cause: string; detail: string } | null; why: string | null;
   truncated: { stdout: number; stderr: number; outputs: number };
   memory: { detail: string } | null;
+  /** Its number in the notebook, which it has a moment after its end. */
+  cell: number | null;
   author: string; face: string; provenance: Provenance | null;
   /** Its outputs are not in this page's memory; they are asked for again when they come into sight. */
   dropped?: boolean;

@@ -3,6 +3,7 @@
 import { memo } from "preact/compat";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { ChangedFile, Execution, Provenance } from "./api";
+import { Code, Numbers } from "./code";
 import { Outputs } from "./outputs";
 import { duration, size, useNow } from "./time";
 
@@ -152,13 +153,13 @@ const Cell = memo(function Cell({ execution, before, number, count, observer, on
   const running = execution.status === "running";
   const sentence = explain(execution);
   return (
-    <article ref={element} tabIndex={-1} class={`cell ${execution.status}`} data-id={execution.id} aria-label={`Cell ${number}, ${execution.status}`}
+    <article ref={element} tabIndex={-1} class={`cell ${execution.status}`} data-id={execution.id} aria-label={[execution.cell === null ? "Cell" : `Cell ${execution.cell}`, execution.status].join(", ")}
       aria-posinset={number} aria-setsize={count} style={height === undefined ? undefined : { minHeight: `${height}px` }}>
       {before && before.generation < execution.generation && execution.generation > 0 && (
         <p class="note">A new kernel, generation {execution.generation}: the variables of the one before are gone.</p>
       )}
       <div class="head">
-        <span class="count" title={execution.id}>{execution.execution_count === null ? "[ ]" : `[${execution.execution_count}]`}</span>
+        <Numbers number={execution.cell} of={execution} />
         <Code code={execution.code} language={execution.language} />
         <span class="took"><Took execution={execution} /><By execution={execution} /></span>
       </div>
@@ -207,10 +208,6 @@ function Changes({ provenance: { files = [], files_omitted: omitted = 0 }, onFil
       {omitted > 0 && <span class="hint">and {omitted.toLocaleString()} that are not named</span>}
     </p>
   );
-}
-
-function Code({ code, language }: { code: string; language: string }) {
-  return <pre class="code" tabIndex={0} aria-label={`Code, ${language}`}>{language !== "python" && <span class="language">{language}</span>}{code}</pre>;
 }
 
 function Took({ execution }: { execution: Execution }) {

@@ -6,7 +6,7 @@ import { ask, type Execution, type Forked, type Session } from "./api";
 import { useExecutions } from "./executions";
 import { markLines, Pair, showTheSame, Some } from "./pairs";
 
-interface Row { number: number; one?: Execution; other?: Execution; verdict: string; differs: boolean }
+interface Row { place: number; one?: Execution; other?: Execution; verdict: string; differs: boolean }
 
 /** How many of a session's cells a fork of it does not have: those before the ones that ran again in it. */
 function countBefore(executions: Execution[], fork: Forked): number {
@@ -36,15 +36,21 @@ function align(ones: Execution[], others: Execution[], before: [number, number])
 
 function pair(ones: Execution[], others: Execution[], before: [number, number]): Row[] {
   return align(ones, others, before).map(([one, other], at): Row => {
-    const number = at + 1;
-    if (at < before[0] + before[1]) return { number, one, other, verdict: "before the fork", differs: false };
-    if (!one || !other) return { number, one, other, verdict: one ? "only on the left" : "only on the right", differs: true };
-    if (one.code !== other.code) return { number, one, other, verdict: "other code", differs: true };
-    if (one.dropped || other.dropped) return { number, one, other, verdict: "too much output to compare here", differs: true };
-    if (!one.ended_at || !other.ended_at) return { number, one, other, verdict: "runs", differs: false };
+    const place = at + 1;
+    if (at < before[0] + before[1]) return { place, one, other, verdict: "before the fork", differs: false };
+    if (!one || !other) return { place, one, other, verdict: one ? "only on the left" : "only on the right", differs: true };
+    if (one.code !== other.code) return { place, one, other, verdict: "other code", differs: true };
+    if (one.dropped || other.dropped) return { place, one, other, verdict: "too much output to compare here", differs: true };
+    if (!one.ended_at || !other.ended_at) return { place, one, other, verdict: "runs", differs: false };
     const same = showTheSame(one, other);
-    return { number, one, other, verdict: same ? "same" : "different", differs: !same };
+    return { place, one, other, verdict: same ? "same" : "different", differs: !same };
   });
+}
+
+/** Its number in the notebook of either, where that is not the same in both. */
+function numberOf({ one, other }: Row): string {
+  const numbers = [one, other].flatMap((each) => (each ? [each.cell ?? "\u2013"] : []));
+  return [...new Set(numbers)].join(" | ");
 }
 
 function useSession(id: string) {
@@ -82,7 +88,7 @@ export function Compare({ left, right }: { left: string; right: string }) {
         </div>
         {loaded && rows.length === 0 && <p class="empty">Nothing has run in either.</p>}
         <Some pairs={rows.filter((each) => each.differs || !only).map((each) => (
-          <Pair key={each.number} {...each} mark={each.differs ? "bad" : "live"} names={names} />
+          <Pair key={each.place} {...each} number={numberOf(each)} mark={each.differs ? "bad" : "live"} names={names} />
         ))} />
       </div>
     </section>

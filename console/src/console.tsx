@@ -121,7 +121,7 @@ export function Console() {
           ))}
         </nav>
         <WhoIs who={who} onLookAt={lookAtPrincipal} />
-        <button type="button" class="quiet" onClick={signOut}>Sign out</button>
+        <button type="button" class="quiet" title={`${who.person || who.principal} is signed in`} onClick={signOut}>Sign out</button>
       </header>
       {stays && (
         <p role="alert" class="problem">{stays.text} <button type="button" onClick={stays.again}>Try again</button></p>

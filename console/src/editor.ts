@@ -3,24 +3,17 @@
 import { autocompletion, type CompletionContext, type CompletionResult } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
 import { python } from "@codemirror/lang-python";
-import { bracketMatching, HighlightStyle, indentOnInput, indentUnit, syntaxHighlighting } from "@codemirror/language";
+import { bracketMatching, indentOnInput, indentUnit, syntaxHighlighting } from "@codemirror/language";
 import { EditorState, Prec, StateEffect, StateField } from "@codemirror/state";
 import { EditorView, hoverTooltip, keymap, placeholder, showTooltip, type Tooltip } from "@codemirror/view";
-import { tags } from "@lezer/highlight";
 import { parseAnsi } from "./ansi";
 import { ask } from "./api";
+import { HIGHLIGHTER, KINDS } from "./colours";
 
 export interface Editor { submit(): Promise<void>; focus(): void; destroy(): void }
 /** What the page does for its editor: `recall` has the code that ran so many cells ago. */
 export interface Around { run: (code: string) => Promise<boolean>; leave: () => void; recall: (back: number) => string | undefined }
 
-const HIGHLIGHT = HighlightStyle.define([
-  { tag: [tags.keyword, tags.operatorKeyword, tags.modifier], color: "var(--code-keyword)" },
-  { tag: [tags.string, tags.special(tags.string)], color: "var(--code-string)" },
-  { tag: [tags.number, tags.bool, tags.null], color: "var(--code-number)" },
-  { tag: [tags.comment], color: "var(--code-comment)", fontStyle: "italic" },
-  { tag: [tags.function(tags.definition(tags.variableName)), tags.definition(tags.className)], color: "var(--code-name)" },
-]);
 const THEME = EditorView.theme({
   "&": { background: "var(--field)", color: "var(--text)", border: "1px solid var(--line)", borderRadius: "4px" },
   "&.cm-focused": { outline: "2px solid var(--accent)", outlineOffset: "-1px" },
@@ -32,6 +25,8 @@ const THEME = EditorView.theme({
   ".cm-tooltip": { background: "var(--field)", color: "var(--text)", border: "1px solid var(--line)" },
   ".cm-tooltip.inspected": { maxWidth: "min(720px, 90vw)", maxHeight: "40vh", overflow: "auto", padding: "4px 8px", whiteSpace: "pre-wrap", overflowWrap: "anywhere", font: "12px/1.45 var(--mono)" },
   ".inspected .b": { fontWeight: "700" },
+  ...Object.fromEntries(KINDS.map((each) => [`.code-${each}`, { color: `var(--code-${each})` }])),
+  ".code-comment": { color: "var(--code-comment)", fontStyle: "italic" },
   ".cm-tooltip-autocomplete ul li[aria-selected]": { background: "var(--accent)", color: "var(--on-accent)" },
 });
 
@@ -144,7 +139,7 @@ export function makeEditor(place: HTMLElement, session: string, { run, leave, re
         history(), EditorView.lineWrapping, bracketMatching(), indentOnInput(), indentUnit.of("    "), python(),
         autocompletion({ override: [complete], activateOnTyping: false, interactionDelay: 0 }),
         keymap.of([...defaultKeymap, ...historyKeymap, indentWithTab, { key: "Escape", run: leaveKey }]),
-        syntaxHighlighting(HIGHLIGHT), THEME, placeholder("Code to run in this session; Shift+Enter runs it"),
+        syntaxHighlighting(HIGHLIGHTER), THEME, placeholder("Code to run in this session; Shift+Enter runs it"),
         EditorView.contentAttributes.of({ "aria-label": "Code to run" }),
       ],
     }),

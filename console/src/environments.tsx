@@ -34,12 +34,15 @@ function StateOf({ environment }: { environment: Environment }) {
 
 export function Environments({ may }: { may: boolean }) {
   const [making, setMaking] = useState(false);
-  const { found, problem, again } = useAnswer(async (signal) => {
-    const [environments, agents, images] = await Promise.all([
-      all<Environment>("/v1/environments?limit=200", signal), all<Agent>("/v1/agents?limit=1000", signal),
-      all<Image>("/v1/images?limit=200", signal)]);
-    return { environments, agents, images: new Map(images.map((each) => [each.digest, each])) };
-  }, [], 10);
+  const { found, problem, again } = useAnswer((signal) => all<Environment>("/v1/environments?limit=200", signal), [], 10);
+  // Images when there is another one, agents as the page is opened: an environment's own page follows who needs it.
+  const images = useAnswer(async (signal) => new Map((await all<Image>("/v1/images?limit=200", signal)).map((each) => [each.digest, each])),
+    [], 0, found?.map((each) => each.digest).join());
+  const agents = useAnswer(async (signal) => {
+    const counts = new Map<string, number>();
+    for (const { environment } of await all<Agent>("/v1/agents?limit=1000", signal)) if (environment) counts.set(environment, (counts.get(environment) ?? 0) + 1);
+    return counts;
+  }, []);
   useEffect(() => { document.title = "Environments · Sandcell"; }, []);
   return (
     <section aria-label="Environments" class="page">
@@ -48,11 +51,11 @@ export function Environments({ may }: { may: boolean }) {
         <span class="grow" />
         {may && <button type="button" class="main" disabled={!found} onClick={() => setMaking(true)}>New environment</button>}
       </div>
-      <Problem text={problem} again={again} />
-      {found && found.environments.length === 0 && (
+      <Problem text={problem || images.problem || agents.problem} again={() => { again(); images.again(); agents.again(); }} />
+      {found?.length === 0 && (
         <p class="empty">There is no environment, so no session can start. <code>sandcell environments build python</code> on the host builds the first.</p>
       )}
-      {found && found.environments.length > 0 && (
+      {found && found.length > 0 && (
         <div class="scroll" tabIndex={0} role="group" aria-label="All environments">
           <table class="list">
             <thead>
@@ -64,8 +67,8 @@ export function Environments({ may }: { may: boolean }) {
               </tr>
             </thead>
             <tbody>
-              {found.environments.map((each) => {
-                const image = found.images.get(each.digest);
+              {found.map((each) => {
+                const image = images.found?.get(each.digest);
                 return (
                   <tr key={each.id}>
                     <th scope="row">
@@ -79,7 +82,7 @@ export function Environments({ may }: { may: boolean }) {
                     <td class="number">{each.memory_mb.toLocaleString()} MB</td>
                     <td class="number">{each.vcpus.toFixed(2)}</td>
                     <td>{each.network.mode}</td>
-                    <td class="number">{found.agents.filter((agent) => agent.environment === each.id).length || ""}</td>
+                    <td class="number">{agents.found?.get(each.id) ?? ""}</td>
                   </tr>
                 );
               })}
@@ -87,7 +90,7 @@ export function Environments({ may }: { may: boolean }) {
           </table>
         </div>
       )}
-      {making && <NewEnvironment bases={(found?.environments ?? []).filter((each) => each.kind === "host")} onClose={() => setMaking(false)} />}
+      {making && <NewEnvironment bases={(found ?? []).filter((each) => each.kind === "host")} onClose={() => setMaking(false)} />}
     </section>
   );
 }

@@ -11,8 +11,8 @@ const FRAME_MILLISECONDS = 60;
 const FINAL = [401, 403, 404];
 /** Characters of outputs that this page keeps: of cells that were out of sight for longest they go, and come back. */
 const KEPT_CHARACTERS = 32_000_000;
-/** What an execution did to files is found out after its end. */
-const FILES_MILLISECONDS = 2000;
+/** What an execution did to files is found out after its end, and then its cell is written, which gives it its number. */
+const WRITTEN_MILLISECONDS = 2000;
 const RECENT_MILLISECONDS = 20_000;
 
 export interface Followed {
@@ -66,7 +66,7 @@ export function useExecutions(id: string, whole = false): Followed {
     const streams = new Map<string, AbortController>();
     /** How much is kept of each, those that were wanted last at the end. */
     const weights = new Map<string, number>();
-    /** Those whose files are soon asked for. */
+    /** Those that are soon asked for again. */
     const looked = new Set<string>();
     const coming = new Set<string>();
     let inSight = new Set<string>();
@@ -141,9 +141,10 @@ export function useExecutions(id: string, whole = false): Followed {
       if (execution.ended_at) keep(execution.id, weigh(execution));
       const { files, files_unknown: unknown } = execution.provenance ?? {};
       const recent = execution.ended_at !== null && Math.abs(Date.now() - Date.parse(execution.ended_at)) < RECENT_MILLISECONDS;
-      if (recent && execution.started_at && !files && !unknown && !looked.has(execution.id)) {
+      const unwritten = execution.cell === null || (execution.started_at && !files && !unknown);
+      if (recent && unwritten && !looked.has(execution.id)) {
         looked.add(execution.id);
-        setTimeout(() => { looked.delete(execution.id); void fetchOne(execution.id); }, FILES_MILLISECONDS);
+        setTimeout(() => { looked.delete(execution.id); void fetchOne(execution.id); }, WRITTEN_MILLISECONDS);
       }
       if (execution.ended_at) streams.get(execution.id)?.abort();
       else if (execution.status === "running" && !streamed) void followOne(execution.id);

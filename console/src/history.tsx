@@ -4,6 +4,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { all, Problem, useAnswer } from "./answers";
 import { isFileOf, read, type Execution, type Failure } from "./api";
+import { nameCell } from "./code";
 import { Marked, markLines } from "./pairs";
 import { size, useNow, When } from "./time";
 
@@ -22,10 +23,6 @@ interface Change { execution: Execution; change: "added" | "changed" | "removed"
 
 /** `executions` are the last ones; there are so many `earlier`, which `onEarlier` has listed. */
 export interface HistoryProps { path: string; address: string; session: string; executions: Execution[]; earlier: number; onEarlier: () => void }
-
-function numberOf(execution: Execution | undefined): string {
-  return execution?.execution_count == null ? "" : `[${execution.execution_count}]`;
-}
 
 async function load(address: string, signal: AbortSignal): Promise<Content> {
   let found;
@@ -76,7 +73,7 @@ export function History({ path, address, session, executions, earlier, onEarlier
   const encoded = path.split("/").map(encodeURIComponent).join("/");
   const addressIn = (id: string) => `/v1/sessions/${session}/checkpoints/${id}/files/${encoded}`;
   const nameOf = ({ cell }: Checkpoint) =>
-    `Checkpoint after ${cell ? `cell ${numberOf(executions.find((one) => one.id === cell)) || cell.slice(0, 8)}` : "the start"}`;
+    `Checkpoint after ${cell ? nameCell(executions.find((one) => one.id === cell) ?? { id: cell, cell: null }) : "the start"}`;
   const keepers = useMemo(() => findKeepers(changes, checkpoints ?? []), [changes, checkpoints]);
   const asked = shown.flatMap(({ sha256 }) => (sha256 !== null && keepers.has(sha256) ? [`${keepers.get(sha256)!.id} ${sha256}`] : []));
   // What a checkpoint has stays as it is; null: it has no digest of it.
@@ -112,7 +109,7 @@ export function History({ path, address, session, executions, earlier, onEarlier
       <ul class="plain">
         {shown.map((each) => (
           <li key={each.execution.id}>
-            Cell {numberOf(each.execution) || each.execution.id.slice(0, 8)} {each.change} it{each.execution.ended_at && <> <When time={each.execution.ended_at} now={now} /></>}
+            {nameCell(each.execution, "Cell")} {each.change} it{each.execution.ended_at && <> <When time={each.execution.ended_at} now={now} /></>}
             {each.change !== "removed" && <>: {each.size !== null && size(each.size)} {each.sha256 ? <code title={`SHA-256 ${each.sha256}`}>{each.sha256.slice(0, 12)}</code> : "not hashed"}
               {checkpoints && current.found && <span class="hint"> {whereabouts(each)}</span>}</>}
           </li>

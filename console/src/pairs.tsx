@@ -4,6 +4,7 @@ import type { VNode } from "preact";
 import { memo } from "preact/compat";
 import { useState } from "preact/hooks";
 import type { Execution, Output } from "./api";
+import { Code, Numbers } from "./code";
 import { join, merge, Outputs } from "./outputs";
 import { count, duration } from "./time";
 
@@ -82,7 +83,7 @@ export function Marked({ lines, marks, side }: { lines: string[]; marks: Set<num
 }
 
 export interface Judgement { mark: "live" | "busy" | "bad"; verdict: string; why?: string; diff?: string; differs: boolean }
-interface PairProps extends Judgement { one?: Execution; other?: Execution; number: number; names: readonly [string, string] }
+interface PairProps extends Judgement { one?: Execution; other?: Execution; number: number | string | null; names: readonly [string, string] }
 
 /** Of a cell that one side lacks, that side is empty. Drawn again where one of its values is another: there are thousands. */
 export const Pair = memo(function Pair({ one, other, number, mark, verdict, why, diff, differs, names }: PairProps) {
@@ -92,7 +93,7 @@ export const Pair = memo(function Pair({ one, other, number, mark, verdict, why,
   const marks = lines && markLines(lines[0]!, lines[1]!);
   const side = (execution: Execution | undefined, at: 0 | 1) => (
     <div class="side" role="group" aria-label={names[at]}>
-      {!sameCode && execution && <pre class="code" tabIndex={0}>{execution.code}</pre>}
+      {!sameCode && execution && <Code code={execution.code} language={execution.language} />}
       {!execution ? <p class="hint">Not there.</p> : execution.dropped ? <p class="hint">Its output is on the session's own page.</p>
         : lines && marks ? <Marked lines={lines[at]!} marks={marks[at]} side={at === 0 ? "before" : "after"} />
           : <Outputs outputs={outputsOf(execution)} />}
@@ -104,10 +105,10 @@ export const Pair = memo(function Pair({ one, other, number, mark, verdict, why,
   );
   const shared = one ?? other;
   return (
-    <article class={differs ? "pair differs" : "pair"} aria-label={`Cell ${number}`}>
+    <article class={differs ? "pair differs" : "pair"} aria-label={`Cell ${number ?? ""}`}>
       <div class="head">
-        <span class="count">{number}</span>
-        {sameCode && shared ? <pre class="code" tabIndex={0}>{shared.code}</pre> : <span class="hint">The code differs.</span>}
+        <Numbers number={number} of={shared} />
+        {sameCode && shared ? <Code code={shared.code} language={shared.language} /> : <span class="hint">The code differs.</span>}
         <div class="verdict">
           <span class={`state ${mark}`}>{verdict}</span>
           {why && <span class="hint"> {why}</span>}

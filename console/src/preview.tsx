@@ -4,6 +4,7 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Copied, later, Problem, useAct, useAnswer } from "./answers";
 import { ask, read, type Execution, type Output, type Session } from "./api";
+import { Code } from "./code";
 import type { HistoryProps } from "./history";
 import { addressOf, Frame, join, Outputs, Terminal } from "./outputs";
 import { Paging } from "./paging";
@@ -196,12 +197,13 @@ function Table({ text, whole, tabs }: { text: string; whole: boolean; tabs: bool
 interface NotebookCell { cell_type?: unknown; source?: unknown; outputs?: unknown; execution_count?: unknown }
 
 function Notebook({ text }: { text: string }) {
-  const cells = useMemo(() => {
+  const [cells, language] = useMemo((): [NotebookCell[] | null, string] => {
     try {
-      const found: unknown = JSON.parse(text)?.cells;
-      return Array.isArray(found) ? (found as NotebookCell[]).filter((each) => each !== null && typeof each === "object") : null;
+      const { cells: found, metadata } = JSON.parse(text);
+      const named: unknown = metadata?.kernelspec?.language ?? metadata?.language_info?.name ?? "python";
+      return [Array.isArray(found) ? found.filter((each) => each !== null && typeof each === "object") : null, String(named)];
     } catch {
-      return null;
+      return [null, ""];
     }
   }, [text]);
   if (cells === null) return <><p class="hint">It could not be read as a notebook.</p><Terminal text={text} /></>;
@@ -209,7 +211,7 @@ function Notebook({ text }: { text: string }) {
     <>
       {cells.slice(0, MOST_CELLS).map((cell, at) => (
         <article key={at} aria-label={`Cell ${at + 1}`}>
-          {cell.cell_type === "code" ? <pre class="code" tabIndex={0}>{textOf(cell.source)}</pre> : <Frame kind="prose" given={{ text: textOf(cell.source) }} />}
+          {cell.cell_type === "code" ? <Code code={textOf(cell.source)} language={language} /> : <Frame kind="prose" given={{ text: textOf(cell.source) }} />}
           <div class="outputs"><Outputs outputs={outputsOf(cell)} /></div>
         </article>
       ))}

@@ -91,11 +91,13 @@ export function SessionPage({ id, who }: { id: string; who: Who }) {
   return (
     <section class="session" aria-label="Session">
       <div class="bar">
-        <a href="#/" class="back" aria-label="All sessions">←</a>
-        <h1>{session?.name ?? "Session"}</h1>
-        {session && (
-          <>
-            <State session={session} />
+        <div class="heading">
+          <div class="title">
+            <a href="#/" class="back" aria-label="All sessions">←</a>
+            <h1 title={session?.name}>{session?.name ?? "Session"}</h1>
+            {session && <State session={session} />}
+          </div>
+          {session && (
             <span class="hint facts">
               {session.environment}{session.agent && ` · ${session.agent}`} · started <When time={session.created_at} now={now} />
               {live && <> · <Idle session={session} now={now} /> unless used</>}
@@ -104,29 +106,30 @@ export function SessionPage({ id, who }: { id: string; who: Who }) {
                 <> · <Memory used={session.usage.memory_bytes} limit={session.usage.memory_limit_bytes} /></>
               )}
             </span>
-          </>
-        )}
-        <span class="grow" />
-        {session && (["variables", "files"] as const).map((each) => (each === "files" || live) && (
-          <button type="button" key={each} aria-pressed={panel === each} onClick={() => { setOpened(null); setPanel(panel === each ? "" : each); }}>
-            {each === "variables" ? "Variables" : "Files"}
-          </button>
-        ))}
-        {session && <button type="button" aria-pressed={timeline} onClick={() => setTimeline(!timeline)}>Timeline</button>}
-        {commands && (
-          <>
-            <button type="button" disabled={!busy} onClick={interrupt} title="I twice, while a cell has the focus">Interrupt</button>
-            <button type="button" onClick={restart} title="0 twice, while a cell has the focus">Restart</button>
-            <TakeOver session={session} who={who} onChange={setLease} />
-            <button type="button" aria-pressed={shell} onClick={() => setShell(!shell)}>Shell</button>
-            <button type="button" onClick={() => setShown("attach")}>Attach</button>
-          </>
-        )}
-        {session && <More session={session} may={may} onCompare={() => setShown("compare")} />}
-        {hibernated && may && <button type="button" onClick={() => act("POST", "/resume")}>Resume</button>}
-        {usable && may && (
-          <button type="button" class="danger" onClick={() => act("DELETE", "", "Stop the session? Its files and its notebook stay.")}>Stop</button>
-        )}
+          )}
+        </div>
+        <div class="commands">
+          {session && (["variables", "files"] as const).map((each) => (each === "files" || live) && (
+            <button type="button" key={each} aria-pressed={panel === each} onClick={() => { setOpened(null); setPanel(panel === each ? "" : each); }}>
+              {each === "variables" ? "Variables" : "Files"}
+            </button>
+          ))}
+          {session && <button type="button" aria-pressed={timeline} onClick={() => setTimeline(!timeline)}>Timeline</button>}
+          {commands && (
+            <>
+              <button type="button" disabled={!busy} onClick={interrupt} title="I twice, while a cell has the focus">Interrupt</button>
+              <button type="button" onClick={restart} title="0 twice, while a cell has the focus">Restart</button>
+              <TakeOver session={session} who={who} onChange={setLease} />
+              <button type="button" aria-pressed={shell} onClick={() => setShell(!shell)}>Shell</button>
+              <button type="button" onClick={() => setShown("attach")}>Attach</button>
+            </>
+          )}
+          {session && <More session={session} may={may} onCompare={() => setShown("compare")} />}
+          {hibernated && may && <button type="button" onClick={() => act("POST", "/resume")}>Resume</button>}
+          {usable && may && (
+            <button type="button" class="danger" onClick={() => act("DELETE", "", "Stop the session? Its files and its notebook stay.")}>Stop</button>
+          )}
+        </div>
       </div>
       {live && <LeaseBar session={session} who={who} may={may} now={now} onChange={setLease} />}
       {(failed || problem) && <p role="alert" class="problem">{failed || problem}</p>}

@@ -97,6 +97,7 @@ function Screen({ session, headers, program, shown, reader, onLeave, onAnother }
     terminal.current = made;
     made.loadAddon(fit);
     made.open(place.current!);
+    takeDictation(made);
     const dark = matchMedia("(prefers-color-scheme: dark)");
     const paint = () => { made.options.theme = findTheme(place.current!); };
     paint();
@@ -161,6 +162,23 @@ function makeTerminal(onLeave: () => void): Terminal {
     return !(event.ctrlKey && event.key === "c" && made.hasSelection());
   });
   return made;
+}
+
+/**
+ * What is dictated comes as text without a key. In the way for screen readers xterm leaves all text to keys (its issue
+ * 3679: text that follows a key would come twice), so that this sends what no key was pressed for.
+ */
+function takeDictation(terminal: Terminal): void {
+  const field = terminal.textarea!;
+  let pressed = false;
+  field.addEventListener("keydown", () => { pressed = true; }, true);
+  for (const end of ["keyup", "blur"]) field.addEventListener(end, () => { pressed = false; }, true);
+  field.addEventListener("input", (event) => {
+    const { data, inputType, isComposing } = event as InputEvent;
+    if (!terminal.options.screenReaderMode || pressed || isComposing) return;
+    if (inputType === "insertText" && data) terminal.input(data);
+    else if (inputType === "insertLineBreak") terminal.input("\r");
+  });
 }
 
 /**

@@ -3,7 +3,8 @@
 import { useEffect, useRef } from "preact/hooks";
 import type { Execution, Session } from "./api";
 import { Curve, type Point } from "./curves";
-import { size, useNow } from "./time";
+import { nameCell } from "./code";
+import { duration, size, useNow } from "./time";
 
 const HEIGHT = 56;
 const LANE = { top: 16, height: 20 };
@@ -11,12 +12,12 @@ const COLOURS: Record<string, string> = {
   ok: "--good", running: "--accent", queued: "--faint", error: "--bad", timeout: "--bad", died: "--bad", interrupted: "--warn", rejected: "--faint",
 };
 
-interface Bar { id: string; from: number; to: number; status: string }
+interface Bar { id: string; name: string; from: number; to: number; status: string }
 interface Mark { at: number; text: string; colour: string }
 
 function barsOf(executions: Execution[], now: number): Bar[] {
   return executions.filter((each) => each.started_at).map((each) => ({
-    id: each.id, status: each.status, from: Date.parse(each.started_at!), to: each.ended_at ? Date.parse(each.ended_at) : now,
+    id: each.id, name: nameCell(each, "Cell"), status: each.status, from: Date.parse(each.started_at!), to: each.ended_at ? Date.parse(each.ended_at) : now,
   }));
 }
 
@@ -118,17 +119,24 @@ export function Timeline({ session, executions, used, onChoose }: TimelineProps)
     return () => { sizes.disconnect(); scheme.removeEventListener("change", draw); };
   });
 
-  const choose = (event: MouseEvent) => {
+  const find = (event: MouseEvent): Bar | null => {
     const box = canvas.current!.getBoundingClientRect();
     const time = from + ((event.clientX - box.left) / box.width) * (to - from);
     const distance = (bar: Bar) => Math.max(bar.from - time, time - bar.to, 0);
-    const nearest = bars.reduce<Bar | null>((best, bar) => (best === null || distance(bar) < distance(best) ? bar : best), null);
+    return bars.reduce<Bar | null>((best, bar) => (best === null || distance(bar) < distance(best) ? bar : best), null);
+  };
+  const choose = (event: MouseEvent) => {
+    const nearest = find(event);
     if (nearest) onChoose(nearest.id);
+  };
+  const name = (event: MouseEvent) => {
+    const nearest = find(event);
+    canvas.current!.title = nearest ? `${nearest.name}, ${nearest.status}, ${duration(nearest.to - nearest.from)}` : "";
   };
   const died = executions.filter((each) => each.status === "died").length;
   return (
     <div class="timeline">
-      <canvas ref={canvas} role="img" style={{ height: `${HEIGHT}px` }} onClick={choose}
+      <canvas ref={canvas} role="img" style={{ height: `${HEIGHT}px` }} onClick={choose} onMouseMove={name}
         aria-label={`Timeline: ${bars.length} executions, ${died} deaths of the kernel; ${marks.map((each) => `${each.text} ${new Date(each.at).toLocaleTimeString()}`).join(", ")}`} />
       <div class="curves">
         <Curve name="Memory" points={memoryOf(executions, used)} from={from} to={to} most={session.usage.memory_limit_bytes / 8} say={size} />

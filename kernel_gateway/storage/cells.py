@@ -108,6 +108,9 @@ _RAN = (
     .limit(1)
 )
 _RAN_ELSEWHERE = _RAN.where(or_(executions.c.kind != "code", executions.c.runtime != bindparam("runtime")))
+_NUMBERS = select(cells.c.execution_id, cells.c.position).where(
+    cells.c.execution_id.in_(bindparam("executions", expanding=True))
+)
 _APPEND = insert(cells)
 
 
@@ -190,6 +193,12 @@ def read_widgets(connection: Connection, session_id: str, count: int) -> dict[st
             break
         found = msgspec.json.decode(row.models, type=dict[str, msgspec.Raw]) | found
     return found
+
+
+def read_numbers(connection: Connection, execution_ids: Sequence[str]) -> dict[str, int]:
+    """The number of each execution's cell in its session's notebook, from 1, by the execution's id."""
+    found = connection.execute(_NUMBERS, {"executions": execution_ids})
+    return {row.execution_id: row.position + 1 for row in found}
 
 
 def links(connection: Connection, session_id: str) -> list[tuple[str, str]]:

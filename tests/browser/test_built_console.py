@@ -26,6 +26,7 @@ hours = pd.date_range('2026-01-01', periods=480, freq='h')
 rain = pd.DataFrame({'hour': hours, 'city': ['Oslo', 'Bergen', None] * 160, 'mm': np.sin(np.arange(480) / 9) ** 2})
 sky = np.outer(np.hanning(90), np.hanning(160)); sky[:9] = np.nan
 """
+TYPESCRIPT = "const half = (mm?: number) => (mm ?? 1) / 2; // of it\nconsole.log(`half is ${half()}`, /a+/, null)"
 WAYS = {"narrow": ("light", 400), "dark": ("dark", 1100), "light": ("light", 1100)}
 """The last one stays, for what is done before the next look: in a narrow terminal names would be broken."""
 
@@ -77,7 +78,8 @@ async def faults(axe: str, service: RunningService, directory: Path) -> dict[str
             session.run(TABLE)
             session.run(PLOT)
             session.run("open('made.csv', 'w').write('city,mm\\nOslo,1.5\\n')")
-            session.run("half(0)")
+            session.run(TYPESCRIPT, language="typescript")
+            session.run("half(0)  # is not defined")
             await page.visit("about:blank")
             await sign_in(page, service)
             await page.wait_for("!!document.querySelector('tbody a')")

@@ -49,12 +49,15 @@ async def starts_a_session(page: Page, name: str) -> str:
 async def runs_a_cell_with_a_plot(page: Page) -> None:
     await run(page, PLOT)
     await page.wait_for("document.querySelector('.picture')?.naturalWidth > 300")
+    await page.wait_for("document.querySelector('.cell .code-keyword')?.innerText === 'import'")
+    await page.wait_for("document.querySelector('.cell .count b')?.innerText === '2'")  # after the session's start
 
 
 async def replays_and_reads_the_verdict(page: Page, session_id: str) -> None:
     await choose(page, "Replay its notebook")
     await page.wait_for("document.querySelector('.pair .state')?.innerText === 'same'")
     await page.wait_for("document.querySelectorAll('.pair .picture').length === 2")
+    await page.wait_for("document.querySelector('.pair .count b')?.innerText === '2'")
     await page.wait_for(f"{TEXT}.includes('All the same')")
     await go(page, f"#/sessions/{session_id}")
 

@@ -321,7 +321,7 @@ async def stays_small(service: RunningService, directory: Path) -> None:
             await open_session(page, session)
             for number, scroll in ((300, "1e9"), (1, "0"), (300, "1e9"), (1, "0")):
                 await page.evaluate(f"document.querySelector('.cells').scrollTop = {scroll}")
-                cell = f"document.querySelector('[aria-label^=\"Cell {number},\"]')"
+                cell = f"document.querySelector('[aria-posinset=\"{number}\"]')"
                 await page.wait_for(f"{cell}?.innerText.includes('{number - 1:03} xx')")
             await page.ask("HeapProfiler.collectGarbage")
             used = await page.ask("Runtime.getHeapUsage")

@@ -103,7 +103,7 @@ def test_a_shell_is_typed_into_and_read_out(service: RunningService, tmp_path: P
 
 
 async def is_read_out(service: RunningService, directory: Path) -> None:
-    """In the way for screen readers the terminal takes keys alone, not text that something puts there."""
+    """In the way for screen readers, by keys and by text that comes without any, as what is dictated does."""
     async with chromium(directory) as page:
         with service.client() as client, client.session("python") as session:
             await open_shell(page, service, session.id, "/workspace")
@@ -117,6 +117,10 @@ async def is_read_out(service: RunningService, directory: Path) -> None:
             await page.press("Enter")
             await page.wait_for(f"{ROWS}.includes('\\n42yx\\n')")
             await page.wait_for("document.querySelector('.live-region').textContent.includes('42yx')")
+            await page.type("echo $((6*8))")
+            await page.press("z")
+            await page.press("Enter")
+            await page.wait_for(f"{ROWS}.includes('\\n48z\\n')")
             listed = (
                 "[...document.querySelectorAll('.xterm-accessibility [role=listitem]')].map(each => each.innerText)"
             )

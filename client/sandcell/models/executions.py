@@ -84,7 +84,7 @@ class Execution(Model):
     interrupt has no effect; the kernel said that it was idle too early; it waits, since somebody has a lease. `late`
     are outputs that came after its end. `memory` says that memory ran short while it ran. `author` ran it, through the
     interface `face`; `provenance` is what it used and changed, as in the notebook: files are in it a moment after its
-    end.
+    end. From then on `cell` is its number in the notebook, from 1, by which forks and replays name it.
     """
 
     id: str
@@ -112,6 +112,7 @@ class Execution(Model):
     author: str = ""
     face: str = ""
     provenance: dict[str, Any] | None = None
+    cell: int | None = None
 
 
 class ExecutionPage(Page[Execution]):

@@ -36,7 +36,7 @@ from kernel_gateway.services.sessions.interrupts import BEFORE_IT_BEGAN, interru
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.settings import Settings
-from kernel_gateway.storage import executions
+from kernel_gateway.storage import cells, executions
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
 from kernels.execution.contexts import RunContext
@@ -183,7 +183,9 @@ class Executions:
         if live is not None and row.outcome is not None and (late := live.late.pending(execution_id)) is not None:
             row = msgspec.structs.replace(row, outcome=with_late(row.outcome, late, self._settings.stored_text_bytes))
         sync = await self._sync(principal, session_id)
-        execution = execution_of(row, sync_status(row, sync, None if job is None else job.answered))
+        numbers = {} if row.ended is None else await self._database.run(lambda c: cells.read_numbers(c, [row.id]))
+        shown = sync_status(row, sync, None if job is None else job.answered)
+        execution = execution_of(row, shown, numbers.get(row.id))
         if live is not None and job is not None and execution.why is None:
             execution.why = live.explain_wait(job)
         return execution
@@ -206,13 +208,14 @@ class Executions:
         """The session's executions, oldest first; without `outcomes` what came of them is left out."""
         await self._registry.row(principal, session_id)
 
-        def look(connection: Connection) -> tuple[list[ExecutionRow], str | None, int | None]:
-            found = executions.list_of(
+        def look(connection: Connection) -> tuple[list[ExecutionRow], str | None, int | None, dict[str, int]]:
+            found, following = executions.list_of(
                 connection, session_id, limit, cursor, outcomes=outcomes, newest_first=newest_first
             )
-            return *found, executions.count_of(connection, session_id) if cursor is None else None
+            total = executions.count_of(connection, session_id) if cursor is None else None
+            return found, following, total, cells.read_numbers(connection, [row.id for row in found])
 
-        rows, following, total = await self._database.run(look)
+        rows, following, total, numbers = await self._database.run(look)
         sync, live = await self._sync(principal, session_id), self._registry.find(principal, session_id)
         held = (
             live.running
@@ -220,7 +223,8 @@ class Executions:
             else None
         )
         shown = [held.row if held is not None and held.row.id == row.id else row for row in rows]
-        return ExecutionPage([execution_of(row, sync_status(row, sync)) for row in shown], following, total)
+        items = [execution_of(row, sync_status(row, sync), numbers.get(row.id)) for row in shown]
+        return ExecutionPage(items, following, total)
 
     async def interrupt(self, principal: Principal, session_id: str, execution_id: str) -> Execution:
         """Interrupt one execution: running, it gets KeyboardInterrupt; queued, it ends as `interrupted` unrun.

@@ -114,8 +114,8 @@ def _trim_update(update: StoredUpdate, text_bytes: int) -> StoredUpdate:
     return msgspec.structs.replace(update, data=kept["data"], metadata=kept["metadata"])
 
 
-def execution_of(row: ExecutionRow, sync: ExecutionSync | None = None) -> Execution:
-    """An execution as callers see it."""
+def execution_of(row: ExecutionRow, sync: ExecutionSync | None = None, cell: int | None = None) -> Execution:
+    """An execution as callers see it; `cell` is its number in the notebook."""
     outcome = row.outcome or StoredOutcome()
     return Execution(
         id=row.id,
@@ -143,6 +143,7 @@ def execution_of(row: ExecutionRow, sync: ExecutionSync | None = None) -> Execut
         author=row.author,
         face=row.face,
         provenance=_select_provenance(row.provenance),
+        cell=cell,
     )
 
 

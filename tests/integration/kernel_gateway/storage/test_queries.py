@@ -169,6 +169,7 @@ def sessions_and_what_runs() -> Iterator[Step]:
     yield from (step(each, "s") for each in (cells.head, cells.links, cells.find_only_runtime))
     yield step(cells.page, "s", Head())
     yield step(cells.read_widgets, "s", 9)
+    yield step(cells.read_numbers, [name for name in (each.execution_id for each in new) if name])
     yield step(revisions.find_place, "s", "add")
     yield step(revisions.add, "s", [revisions.NewRevision(0, 0, 1, {"a": "é"}, 3)])
     yield step(revisions.list_revised, "s", 0, 9, 9)

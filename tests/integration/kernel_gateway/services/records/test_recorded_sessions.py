@@ -49,11 +49,23 @@ async def of_all_kinds(gateway: Gateway) -> None:
     cells = await notebook(gateway, session)
     assert about(cells[0])["kind"] == "started"
     assert about(cells[-1])["kind"] == "ended"
+    await require_their_numbers(gateway, session, cells)
     later = await gateway.start(workspace_id=session.workspace_id)
     await gateway.services.commands.run(gateway.me, later.id, CommandRequest("true"))  # the files are there then
     restored = (await notebook(gateway, later))[1]
     assert about(restored)["kind"] == "restored"
     assert restored["source"].startswith("**Workspace restored:** 1 files, 5 bytes, as they were at ")
+
+
+async def require_their_numbers(gateway: Gateway, session: Session, cells: list[dict[str, Any]]) -> None:
+    """An execution says which cell of the notebook it is."""
+    executions = gateway.services.executions
+    listed = (await executions.list(gateway.me, session.id)).items
+    assert len(listed) > 1
+    for each in listed:
+        assert each.cell is not None
+        assert about(cells[each.cell - 1])["execution_id"] == each.id
+        assert (await executions.get(gateway.me, session.id, each.id)).cell == each.cell
 
 
 async def commands(gateway: Gateway, session: Session) -> None:
