@@ -234,6 +234,7 @@ class AsyncSession:
     wait = _bound(o.wait)
     get_execution = _bound(o.get_execution)
     list_executions = _bound(o.list_executions)
+    list_notes = _bound(o.list_notes)
     interrupt_execution = _bound(o.interrupt_execution)
     command = _bound(o.command)
     get_task = _bound(o.get_task)

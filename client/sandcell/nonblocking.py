@@ -292,6 +292,7 @@ class AsyncClient:
     wait = _method(o.wait)
     get_execution = _method(o.get_execution)
     list_executions = _method(o.list_executions)
+    list_notes = _method(o.list_notes)
     interrupt_execution = _method(o.interrupt_execution)
     command = _method(o.command)
     get_task = _method(o.get_task)

@@ -2,9 +2,9 @@
 
 export interface Span { text: string; classes: string; colour?: string; background?: string }
 
-interface Look { bold: boolean; faint: boolean; italic: boolean; underline: boolean; colour?: string; background?: string }
+interface Look { bold: boolean; faint: boolean; italic: boolean; underline: boolean; reverse: boolean; colour?: string; background?: string }
 
-const PLAIN: Look = { bold: false, faint: false, italic: false, underline: false };
+const PLAIN: Look = { bold: false, faint: false, italic: false, underline: false, reverse: false };
 const ESCAPE = /\x1b(?:\[([0-9;:]*)([@-~])|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9]|[@-Z\\-_])/g;
 const OTHER = /[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]/g;
 /** Of one text; what comes after has the looks of the last. */
@@ -35,6 +35,8 @@ function change(look: Look, parameters: string): Look {
     else if (code === 2) next.faint = true;
     else if (code === 3) next.italic = true;
     else if (code === 4) next.underline = true;
+    else if (code === 7) next.reverse = true;
+    else if (code === 27) next.reverse = false;
     else if (code === 22) next.bold = next.faint = false;
     else if (code === 23) next.italic = false;
     else if (code === 24) next.underline = false;
@@ -51,6 +53,16 @@ function change(look: Look, parameters: string): Look {
     }
   }
   return next;
+}
+
+/** The theme's colours are legible on its own ground alone: on another they give way to one that is. */
+function paint(look: Look): { colour?: string; background?: string } {
+  const background = look.reverse ? look.colour ?? "var(--text)" : look.background;
+  const colour = look.reverse ? look.background : look.colour;
+  if (!background || (colour && !colour.startsWith("var("))) return { colour, background };
+  if (background.startsWith("var(")) return { colour: "var(--ground)", background };
+  const [red = 0, green = 0, blue = 0] = background.match(/\d+/g)!.map(Number);
+  return { colour: 0.299 * red + 0.587 * green + 0.114 * blue > 140 ? "#000" : "#fff", background };
 }
 
 /** One line of which a carriage return begins again: what came last, with what stays behind something shorter. */
@@ -85,7 +97,7 @@ export function parseAnsi(text: string, most = MOST_SPANS): Span[] {
       spans[most - 1]!.text += shown;
       return;
     }
-    spans.push({ text: shown, classes, colour: look.colour, background: look.background });
+    spans.push({ text: shown, classes, ...paint(look) });
   };
   for (const match of clean.matchAll(ESCAPE)) {
     push(clean.slice(last, match.index));

@@ -50,7 +50,7 @@ export interface Execution {
   language: string; code: string; generation: number; queued_at: string; started_at: string | null;
   ended_at: string | null; execution_count: number | null; outputs: Output[]; late: Output[];
   error: { name: string; value: string; traceback: string[] } | null;
-  death: { cause: string; detail: string } | null; why: string | null;
+  death: { cause: string; detail: string; memory_peak_bytes: number | null } | null; why: string | null;
   truncated: { stdout: number; stderr: number; outputs: number };
   memory: { detail: string } | null;
   /** Its number in the notebook, which it has a moment after its end. */

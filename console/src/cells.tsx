@@ -4,6 +4,7 @@ import { memo } from "preact/compat";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { ChangedFile, Execution, Provenance } from "./api";
 import { Code, Numbers } from "./code";
+import { Notes, placeNotes, sameNotes, type Note } from "./notes";
 import { Outputs } from "./outputs";
 import { duration, size, useNow } from "./time";
 
@@ -23,11 +24,11 @@ const ENDS: Record<string, string> = {
 export interface Keys { edit: () => void; interrupt: () => void; restart: () => void }
 
 interface CellsProps {
-  executions: Execution[]; earlier: number; want: (ids: string[], from: number) => void; target: { id: string } | null;
+  executions: Execution[]; notes: Note[]; earlier: number; want: (ids: string[], from: number) => void; target: { id: string } | null;
   onFile: (file: ChangedFile) => void; keys: Keys;
 }
 
-export function Cells({ executions, earlier, want, target, onFile, keys }: CellsProps) {
+export function Cells({ executions, notes, earlier, want, target, onFile, keys }: CellsProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const heights = useRef(new Map<string, number>());
   const atEnd = useRef(true);
@@ -41,6 +42,7 @@ export function Cells({ executions, earlier, want, target, onFile, keys }: Cells
     executions.forEach((each, at) => { found[at + 1] = found[at]! + (heights.current.get(each.id) ?? GUESSED_HEIGHT); });
     return found;
   }, [executions, earlier, measured]);
+  const placed = useMemo(() => placeNotes(notes, executions, earlier === 0), [notes, executions, earlier]);
   const top = view.top - BEYOND_WINDOW;
   const first = search(offsets, top);
   const last = Math.min(executions.length, search(offsets, view.top + view.height + BEYOND_WINDOW) + 1);
@@ -90,7 +92,7 @@ export function Cells({ executions, earlier, want, target, onFile, keys }: Cells
     if (!atEnd.current) return;
     element.scrollTop = element.scrollHeight;
     lastTop.current = element.scrollTop;
-  }, [offsets]);
+  }, [offsets, placed]);
 
   const pressed = useRef({ key: "", at: 0 });
   const press = (event: KeyboardEvent) => {
@@ -110,10 +112,11 @@ export function Cells({ executions, earlier, want, target, onFile, keys }: Cells
     <div ref={scroller} class="cells" onScroll={look} onKeyDown={press} tabIndex={0} role="feed" aria-label="Cells" aria-busy="false">
       <div style={{ height: `${offsets[first]}px` }} />
       {executions.slice(first, last).map((each, at) => (
-        <Cell key={each.id} execution={each} before={executions[first + at - 1]} number={earlier + first + at + 1}
+        <Cell key={each.id} execution={each} notes={placed[first + at]!} before={executions[first + at - 1]} number={earlier + first + at + 1}
           count={earlier + executions.length} observer={observer} onFile={onFile} height={each.dropped ? heights.current.get(each.id) : undefined} />
       ))}
       <div style={{ height: `${offsets[executions.length]! - offsets[last]!}px` }} />
+      <Notes notes={placed.at(-1)!} died={executions.at(-1)?.death?.detail} />
     </div>
   );
 }
@@ -141,9 +144,9 @@ function search(offsets: Float64Array, wanted: number): number {
   return low;
 }
 
-interface CellProps { execution: Execution; before?: Execution; number: number; count: number; observer: ResizeObserver; onFile: (file: ChangedFile) => void; height?: number }
+interface CellProps { execution: Execution; notes: Note[]; before?: Execution; number: number; count: number; observer: ResizeObserver; onFile: (file: ChangedFile) => void; height?: number }
 
-const Cell = memo(function Cell({ execution, before, number, count, observer, onFile, height }: CellProps) {
+const Cell = memo(function Cell({ execution, notes, before, number, count, observer, onFile, height }: CellProps) {
   const element = useRef<HTMLElement>(null);
   useLayoutEffect(() => {
     const own = element.current!;
@@ -155,9 +158,7 @@ const Cell = memo(function Cell({ execution, before, number, count, observer, on
   return (
     <article ref={element} tabIndex={-1} class={`cell ${execution.status}`} data-id={execution.id} aria-label={[execution.cell === null ? "Cell" : `Cell ${execution.cell}`, execution.status].join(", ")}
       aria-posinset={number} aria-setsize={count} style={height === undefined ? undefined : { minHeight: `${height}px` }}>
-      {before && before.generation < execution.generation && execution.generation > 0 && (
-        <p class="note">A new kernel, generation {execution.generation}: the variables of the one before are gone.</p>
-      )}
+      <Notes notes={notes} died={before?.death?.detail} />
       <div class="head">
         <Numbers number={execution.cell} of={execution} />
         <Code code={execution.code} language={execution.language} />
@@ -169,14 +170,14 @@ const Cell = memo(function Cell({ execution, before, number, count, observer, on
         {running && <p class="hint" role="status">Running</p>}
         {sentence && <p class={execution.status === "queued" ? "hint" : "sentence"}>{sentence}</p>}
         {execution.provenance?.files && <Changes provenance={execution.provenance} onFile={onFile} />}
-        {execution.memory && <p class="sentence">{execution.memory.detail}</p>}
+        {execution.memory && !execution.death && <p class="sentence">{execution.memory.detail}</p>}
         {execution.truncated.stdout + execution.truncated.stderr + execution.truncated.outputs > 0 && (
           <p class="hint">A part of this output was left out, since it is long; the notebook says where the whole is.</p>
         )}
       </div>
     </article>
   );
-}, (a, b) => a.execution === b.execution && a.before?.generation === b.before?.generation && a.number === b.number && a.count === b.count);
+}, (a, b) => a.execution === b.execution && sameNotes(a.notes, b.notes) && a.before?.death === b.before?.death && a.number === b.number && a.count === b.count);
 
 const FACES: Record<string, string> = { rest: "REST", jupyter: "Jupyter", agentcore: "AgentCore", agent_engine: "Agent Engine", e2b: "E2B", mcp: "MCP", librechat: "LibreChat", replay: "replay" };
 

@@ -8,6 +8,7 @@ import { Cells, type Keys } from "./cells";
 import type { Editor } from "./editor";
 import { useExecutions } from "./executions";
 import { headersOf, LeaseBar, TakeOver } from "./lease";
+import { useNotes, type Note } from "./notes";
 import { Idle, State } from "./sessions";
 import { size, useNow, When } from "./time";
 import { Timeline, type Used } from "./timeline";
@@ -22,12 +23,14 @@ const USAGE_SECONDS = 20;
 /** While one looks at the curves of it, or code runs. */
 const WATCHED_SECONDS = 5;
 const MOST_USED = 2000;
+const NO_NOTES: Note[] = [];
 
 type Panel = "" | "variables" | "files";
 
 export function SessionPage({ id, who }: { id: string; who: Who }) {
   const may = who.scope !== "read";
   const { executions, earlier, loaded, problem, changes, want, wantAll } = useExecutions(id);
+  const notes = useNotes(id, changes);
   const [session, setSession] = useState<Session | null>(null);
   const [failed, setFailed] = useState("");
   const [panel, setPanel] = useState<Panel>("");
@@ -137,7 +140,7 @@ export function SessionPage({ id, who }: { id: string; who: Who }) {
         <p class="empty">Nothing has run here yet.{usable && may && " Write code below and press Shift+Enter."}</p>
       )}
       <div class="halves">
-        <Cells executions={executions} earlier={earlier} want={want} target={target} onFile={showFile} keys={keys} />
+        <Cells executions={executions} notes={loaded ? notes : NO_NOTES} earlier={earlier} want={want} target={target} onFile={showFile} keys={keys} />
         {live && panel === "variables" && <Variables id={id} ended={ended} busy={busy} may={may} />}
         {session && panel === "files" && <Files session={session} executions={executions} earlier={earlier} onEarlier={wantAll} ended={ended} may={may && live} opened={opened} />}
       </div>

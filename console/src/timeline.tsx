@@ -41,8 +41,10 @@ export interface Used { at: number; memory: number; cpuSeconds: number }
 
 /** Memory: what was seen meanwhile, and of each cell its peak. */
 function memoryOf(executions: Execution[], used: readonly Used[]): Point[] {
-  const peaks = executions.filter((each) => each.ended_at && each.provenance?.memory_peak_bytes).map((each): Point =>
-    [Date.parse(each.ended_at!), each.provenance!.memory_peak_bytes!]);
+  const peaks = executions.flatMap(({ ended_at: ended, provenance, death }): Point[] => {
+    const peak = provenance?.memory_peak_bytes ?? death?.memory_peak_bytes;
+    return ended && peak ? [[Date.parse(ended), peak]] : [];
+  });
   return [...peaks, ...used.map((each): Point => [each.at, each.memory])].sort(([one], [other]) => one - other);
 }
 

@@ -54,7 +54,7 @@ REST: Final[Table] = {
         *(f"GET {S}/files", f"GET {S}/files/{{path}}", f"GET {S}/notebook", f"GET {S}/notebook/manifest"),
         *(f"GET {owner}/uploads{rest}" for owner in (S, W) for rest in ("", "/{upload_id}")),
         *(f"GET {S}/attach-tokens", f"GET {S}/variables", f"GET {S}/outputs/{{sha256}}", f"GET {S}/lease"),
-        *(f"GET {S}/checkpoints", f"GET {S}/checkpoints/{{checkpoint_id}}"),
+        *(f"GET {S}/notes", f"GET {S}/checkpoints", f"GET {S}/checkpoints/{{checkpoint_id}}"),
         f"GET {S}/checkpoints/{{checkpoint_id}}/files/{{path}}",
         *("GET /v1/replays/{replay_id}", "GET /v1/replays/{replay_id}/events", "GET /v1/replays/{replay_id}/notebook"),
         *("GET /v1/workspaces", f"GET {W}", f"GET {W}/files", f"GET {W}/stat", f"GET {W}/archive"),

@@ -349,9 +349,13 @@ def find_note(connection: Connection, number: int) -> NoteRow | None:
     return None if row is None else _read_note(row)
 
 
-def list_notes(connection: Connection, session_id: str) -> list[NoteRow]:
-    query = select(notes).where(notes.c.session_id == session_id).order_by(notes.c.number)
-    return [_read_note(row) for row in connection.execute(query)]
+def list_notes(
+    connection: Connection, session_id: str, limit: int, cursor: str | None, *, newest_first: bool = False
+) -> tuple[list[NoteRow], str | None]:
+    """One page of a session's notes, oldest first unless asked otherwise."""
+    query = select(notes).where(notes.c.session_id == session_id)
+    rows, following = page(connection, query, notes, limit, cursor, newest_first=newest_first)
+    return [_read_note(row) for row in rows], following
 
 
 def set_provenance(connection: Connection, provenance: Mapping[str, dict[str, Any]]) -> None:

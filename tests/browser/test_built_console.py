@@ -75,6 +75,8 @@ async def faults(axe: str, service: RunningService, directory: Path) -> dict[str
         await look(page, "sign-in")
         with service.client() as client, client.session("python", name="rain", labels={"team": "weather"}) as session:
             session.run("print('\\x1b[31mred\\x1b[0m \\x1b[32mgreen\\x1b[0m')")
+            for look_of in ("41;97", "7", "48;5;21", "103"):
+                session.run(f"print('\\x1b[{look_of}mon a ground of its own\\x1b[0m')")
             session.run(TABLE)
             session.run(PLOT)
             session.run("open('made.csv', 'w').write('city,mm\\nOslo,1.5\\n')")

@@ -50,6 +50,7 @@ PIXELS = """
   return canvas && [...pixel(0, 0).slice(2), ...pixel(canvas.width - 1, canvas.height - 1).slice(2)].join(' ');
 })(document.querySelector('.pixels'))
 """
+NOTES = "[...document.querySelectorAll('.cells .note')].map(each => each.innerText)"
 TEXT = "document.body.innerText"
 CLEARING = (
     "import time\nfrom IPython.display import clear_output\nprint('cle' + 'ared')\nclear_output(wait=True)\n"

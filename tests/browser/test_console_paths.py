@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sandcell import Client
 from tests.browser.chromium import Page, chromium
-from tests.browser.test_console import DROP, PANEL, PLOT, SHOWN, TEXT, run, sign_in
+from tests.browser.test_console import DROP, NOTES, PANEL, PLOT, SHOWN, TEXT, run, sign_in
 from tests.browser.test_console_pages import agree, fill, go, make_token, press, status_of
 from tests.browser.test_console_record import choose
 from tests.running_service import RunningService
@@ -82,6 +82,7 @@ async def takes_the_lease(page: Page, client: Client, session_id: str) -> None:
     assert client.get_execution(session_id, waits.id).status == "queued"
     await press(page, "Give back")
     assert client.wait(session_id, waits.id).status == "ok"
+    await page.wait_for(f"{NOTES}.some(text => text.startsWith('The lease of admin ended. It was given back.'))")
 
 
 async def drops_a_file(page: Page, client: Client, session_id: str) -> None:

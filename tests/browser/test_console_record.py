@@ -11,7 +11,7 @@ import pytest
 
 from sandcell import Session
 from tests.browser.chromium import Page, chromium
-from tests.browser.test_console import PANEL, SHOWN, TEXT, run, sign_in
+from tests.browser.test_console import NOTES, PANEL, SHOWN, TEXT, run, sign_in
 from tests.browser.test_console_pages import OPENED, fill, go, press
 from tests.running_service import RunningService
 
@@ -193,6 +193,15 @@ async def takes_over(service: RunningService, directory: Path) -> None:
             await press(page, "End it")
             await page.wait_for(f"!!{PRESSABLE}('Take over')")
             assert held.id
+
+            session.run("import os\nos._exit(3)")
+            session.run("'in another kernel'")
+            session.restart()
+            await page.wait_for(f"{NOTES}.some(text => text.startsWith('Kernel generation 3.'))")
+            said = await page.evaluate(f"{NOTES}.map(text => text.split(/[.,:]/)[0])")
+            assert said[0] == "Session started in python"
+            kernels = [each for each in said if "kernel" in each.lower()]
+            assert kernels == ["A new kernel", "Restart of the kernel", "Kernel generation 3"]
 
             await press(page, "Attach")
             await page.wait_for(f"({OPENED}?.innerText ?? '').includes('Who may attach now')")

@@ -157,6 +157,18 @@ class HibernationReport(Model):
     processes_lost: str | None = None
 
 
+class Note(Model):
+    """What happened to a session besides its executions: a kernel was replaced and why, a lease, a restart, its end.
+
+    `text` is Markdown; with `kind` it is a cell of the notebook. `generation` is the kernel's at that time.
+    """
+
+    kind: str
+    at: str
+    generation: int
+    text: str
+
+
 class Checkpoint(Model):
     """A session as it was at `created_at`: a fork begins from it, and `undo` goes back to it.
 

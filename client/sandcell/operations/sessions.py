@@ -14,7 +14,7 @@ from sandcell.errors import StillRunning
 from sandcell.models.commands import Command
 from sandcell.models.executions import Execution, ExecutionPage, Language, LanguageRuntime, OnBusy
 from sandcell.models.model import Page
-from sandcell.models.sessions import KeepVariables, Session, SessionStatus
+from sandcell.models.sessions import KeepVariables, Note, Session, SessionStatus
 from sandcell.models.sync import SyncMode
 from sandcell.operations.leases import lease_header
 from sandcell.result import Result
@@ -304,6 +304,15 @@ def list_executions(
     )
     ask = Ask("GET", f"{SESSIONS}/{quote(session_id)}/executions", query)
     return decode((yield from exchange(ask)), ExecutionPage)
+
+
+def list_notes(
+    session_id: str, *, limit: int = 100, cursor: str | None = None, newest_first: bool = False
+) -> Operation[Page[Note]]:
+    """One page of what happened to a session besides its executions, oldest first or newest first."""
+    query = omit_none(limit=limit, cursor=cursor, newest_first="true" if newest_first else None)
+    ask = Ask("GET", f"{SESSIONS}/{quote(session_id)}/notes", query)
+    return decode((yield from exchange(ask)), Page[Note])
 
 
 def interrupt_execution(session_id: str, execution_id: str) -> Operation[Execution]:

@@ -57,6 +57,12 @@ class PageOfExecutions(PageOf, forbid_unknown_fields=True):
     newest_first: Annotated[bool, msgspec.Meta(description="from the end of the session to its beginning")] = False
 
 
+class PageOfNotes(PageOf, forbid_unknown_fields=True):
+    """Which page of a session's notes."""
+
+    newest_first: Annotated[bool, msgspec.Meta(description="from the end of the session to its beginning")] = False
+
+
 class Followed(msgspec.Struct, forbid_unknown_fields=True):
     """How long to follow an execution."""
 

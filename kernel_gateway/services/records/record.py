@@ -23,8 +23,10 @@ from sqlalchemy.exc import IntegrityError
 
 from kernel_gateway.errors import DatabaseUnavailable
 from kernel_gateway.services.background import Background
+from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.records.revised_cells import plan
 from kernel_gateway.services.records.written_cells import Entry, Written, death_detail, write
+from kernel_gateway.services.results.event_log import EventLog
 from kernel_gateway.storage import cells, executions, revisions, sessions
 from kernel_gateway.storage.cells import Head, Unrecorded, UnrecordedNote
 from kernel_gateway.storage.database import Database
@@ -51,6 +53,10 @@ class Noted(Protocol):
     """A live session, as far as a note about it is written."""
 
     notebook_stale: bool
+
+    @property
+    def news(self) -> EventLog:
+        """What happens in it, for those who follow it."""
 
     @property
     def id(self) -> str:
@@ -118,6 +124,7 @@ class Record:
 
         await self._database.run(write_down)
         live.notebook_stale = True
+        live.news.append("note", {"kind": note.kind, "at": rfc3339(note.at)})
         self.request(live.id)
 
     async def wait_for_looks(self, session_id: str) -> None:

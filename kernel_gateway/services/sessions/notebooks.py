@@ -21,7 +21,7 @@ from sqlalchemy import Connection
 
 from kernel_gateway.errors import GatewayError, PayloadTooLarge
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.services.clock import Clock
+from kernel_gateway.services.clock import Clock, rfc3339
 from kernel_gateway.services.environments.kernelspecs import Kernelspecs
 from kernel_gateway.services.mirroring.mirrors import MANIFEST, NOTEBOOK, Mirrors
 from kernel_gateway.services.records.record import Record
@@ -29,12 +29,14 @@ from kernel_gateway.services.records.revised_cells import count_shown_bytes, rea
 from kernel_gateway.services.results.kept_outputs import KeptOutputs
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.settings import Settings
-from kernel_gateway.storage import cells, sessions
+from kernel_gateway.storage import cells, executions, sessions
 from kernel_gateway.storage.cells import Head
 from kernel_gateway.storage.database import Database
 from kernels.languages import BUILT_IN
 from kernels.notebook import chain, transcript
 from kernels.notebook.transcript import NotebookKernel
+from sandcell.models.model import Page
+from sandcell.models.sessions import Note
 from workspace_sync.errors import WorkspaceSyncError
 
 log = structlog.get_logger(__name__)
@@ -126,6 +128,16 @@ class Notebooks:
         """The `.ipynb`, UTF-8 JSON, nbformat 4.5, of all that has ended: the same record has the same bytes."""
         await self._registry.row(principal, session_id)
         return await self._open(session_id)
+
+    async def notes(
+        self, principal: Principal, session_id: str, limit: int, cursor: str | None, *, newest_first: bool
+    ) -> Page[Note]:
+        """What happened to the session besides executions, oldest first unless asked otherwise."""
+        await self._registry.row(principal, session_id)
+        rows, following = await self._database.run(
+            lambda c: executions.list_notes(c, session_id, limit, cursor, newest_first=newest_first)
+        )
+        return Page([Note(each.kind, rfc3339(each.at), each.generation, each.body) for each in rows], following)
 
     async def manifest(self, principal: Principal, session_id: str) -> bytes:
         """What `kernels.notebook.chain.verify` holds against the notebook: JSON, ids and links of all cells."""

@@ -375,7 +375,8 @@ def _describe(restored: Restored) -> str:
         return f"**Variables lost:** {restored.why}."
     by = {outcome: [each for each in restored.variables if each.outcome == outcome] for outcome in OUTCOMES}
     back = len(restored.variables) - len(by["lost"]) + restored.omitted
-    since = "" if restored.later is None else f", {restored.later} executions earlier"
+    later = restored.later
+    since = "" if not later else f", {later:,} execution{'' if later == 1 else 's'} earlier"
     text = f"{RESTORED} {back:,}, as they were at {restored.as_of or 'a time not known'}{since}."
     for outcome, what in (("lost", "Lost"), ("copied", "No longer the same objects as in other variables")):
         if by[outcome]:

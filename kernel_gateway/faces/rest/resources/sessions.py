@@ -9,7 +9,7 @@ from kernel_gateway import errors as e
 from kernel_gateway.faces.responses import JSON, Response
 from kernel_gateway.faces.rest import conditions
 from kernel_gateway.faces.rest.calls import Call
-from kernel_gateway.faces.rest.parameters import AnyObject, NotebookForm, PageOf, SessionsPage
+from kernel_gateway.faces.rest.parameters import AnyObject, NotebookForm, PageOf, PageOfNotes, SessionsPage
 from kernel_gateway.faces.rest.resources.executions import read_idempotency_key
 from kernel_gateway.faces.rest.resources.workspaces import PART, answer_reading
 from kernel_gateway.faces.rest.responses import (
@@ -29,7 +29,7 @@ from kernel_gateway.views.page import POLICY
 from kernels.notebook.chain import Manifest
 from sandcell.models.executions import Event
 from sandcell.models.model import Page
-from sandcell.models.sessions import Checkpoint, Session, StartSession, UndoRequest
+from sandcell.models.sessions import Checkpoint, Note, Session, StartSession, UndoRequest
 
 
 async def create_session(call: Call) -> Session:
@@ -131,6 +131,13 @@ async def get_notebook(call: Call) -> Response:
         return answer_document(made, PYTHON, {"Content-Security-Policy": "sandbox"})
     return answer_document(
         made, HTML, {"Content-Security-Policy": f"sandbox; {POLICY}", "Referrer-Policy": "no-referrer"}
+    )
+
+
+async def list_notes(call: Call) -> Page[Note]:
+    query, session_id = call.query, call.ids["session_id"]
+    return await call.services.notebooks.notes(
+        call.principal, session_id, query.limit, query.cursor, newest_first=query.newest_first
     )
 
 
@@ -348,6 +355,17 @@ ROUTES: Final[tuple[Route, ...]] = (
         event="GetManifest",
         summary="What the notebook consists of: ids and hashes of its cells",
         result=Manifest,
+        errors=ID,
+    ),
+    Route(
+        "GET",
+        f"{SESSION}/notes",
+        list_notes,
+        name="listNotes",
+        event="ListNotes",
+        summary="List what happened besides executions: new kernels and why, leases, restarts; or `newest_first`",
+        result=Page[Note],
+        query=PageOfNotes,
         errors=ID,
     ),
 )

@@ -162,7 +162,7 @@ def sessions_and_what_runs() -> Iterator[Step]:
     )
     yield step(executions.add_note, NoteRow("s", 1, NOW, "started", "**é**"))
     yield step(executions.find_note, 1)
-    yield step(executions.list_notes, "s")
+    yield step(executions.list_notes, "s", 2, None)
     yield from (step(each, "s", 0) for each in (cells.executions_without, cells.notes_without))
     new = [NewCell("cell", b"{}", "h0", "add"), NewCell("note", b"{}", "h1", note=1)]
     yield step(cells.append, "s", Head(), new)

@@ -38,6 +38,13 @@ def test_a_lease_is_taken_named_shown_and_given_back(http: httpx.Client, session
     assert (ran["status"], ran["why"]) == ("ok", None)
     assert http.get(f"/v1/sessions/{session_id}").json()["lease"] is None
 
+    notes = http.get(f"/v1/sessions/{session_id}/notes").json()["items"]
+    assert notes[0]["text"] == "**Session started** in `python`."
+    assert [each["kind"] for each in notes[-2:]] == ["lease", "lease"]
+    assert notes[-1]["text"] == "**The lease of `Ada` ended.** It was given back."
+    last = http.get(f"/v1/sessions/{session_id}/notes?newest_first=true&limit=1").json()
+    assert (last["items"], last["next_cursor"] is None) == (notes[-1:], False)
+
 
 @pytest.mark.parametrize("body", [{"seconds": 0}, {"seconds": LONGEST_LEASE_SECONDS + 1}, {"minutes": 1}, {"name": 1}])
 def test_a_lease_that_makes_no_sense_is_refused(http: httpx.Client, session_id: str, body: dict[str, object]) -> None:
