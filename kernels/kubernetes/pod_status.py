@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Final
 
 from kernels.kubernetes.cluster import Object
@@ -15,8 +16,7 @@ _HOPELESS: Final = (
 
 def runs(pod: Object) -> bool:
     """Whether the guest's process is there, as far as the cluster knows: not on a node that is lost."""
-    conditions = pod.get("status", {}).get("conditions", ())
-    return ran(pod) and "False" not in [each.get("status") for each in conditions if each.get("type") == "Ready"]
+    return ran(pod) and not is_cut_off(pod)
 
 
 def ran(pod: Object) -> bool:
@@ -24,13 +24,32 @@ def ran(pod: Object) -> bool:
     status = pod.get("status", {})
     if pod["metadata"].get("deletionTimestamp") or status.get("phase") != "Running":
         return False
+    return _has_running(status)
+
+
+def is_cut_off(pod: Object) -> bool:
+    """Whether it ran when its node last said so, and the cluster has not heard from the node for a while."""
+    status = pod.get("status", {})
+    ready = [each.get("status") for each in status.get("conditions", ()) if each.get("type") == "Ready"]
+    return _has_running(status) and "False" in ready
+
+
+def _has_running(status: Object) -> bool:
     return any("running" in each.get("state", {}) for each in status.get("containerStatuses", ()))
 
 
 def has_ended(pod: Object) -> bool:
-    """Whether its node says that nothing of it runs any more."""
-    found = pod.get("status", {}).get("containerStatuses", ())
-    return bool(found) and all("terminated" in each.get("state", {}) for each in found)
+    """Whether its node says that nothing of it runs any more, or that nothing of it could be started."""
+    states = [each.get("state", {}) for each in pod.get("status", {}).get("containerStatuses", ())]
+    return bool(states) and all(
+        "terminated" in each or each.get("waiting", {}).get("reason") in _HOPELESS for each in states
+    )
+
+
+def terminating_seconds(pod: Object, now: float) -> float:
+    """For how long it has been to end, as of `now` (seconds since the epoch); 0 for one that is to stay."""
+    asked = pod["metadata"].get("deletionTimestamp")
+    return now - datetime.fromisoformat(asked).timestamp() if asked else 0.0
 
 
 def explain(pod: Object) -> str:

@@ -37,8 +37,11 @@ log = logging.getLogger(__name__)
 NAME: Final = "kubernetes"
 START_SECONDS: Final = 120.0
 """How long a pod has to be placed, to get its image and to run."""
-END_SECONDS: Final = 30.0
-"""How long its end is waited for before it is taken out of the cluster's books: its node may be lost."""
+END_SECONDS: Final = 10.0
+"""How long its end is waited for, from when it was asked for, before it is taken out of the cluster's books.
+
+Its node may be lost, or say nothing more of it; one that is there ends what is in the books no longer.
+"""
 GONE_SECONDS: Final = 50.0
 """How long it may stay in them all the same: something in the cluster holds it. Callers wait for 60 s."""
 GRACE_SECONDS: Final = 1
@@ -332,7 +335,7 @@ class KubernetesRuntime:
         await asyncio.to_thread(shutil.rmtree, self._place(sandbox_id), ignore_errors=True)
 
     async def _remove_pod(self, pod: Object) -> None:
-        """Until it is gone: one of a lost node is struck off after a while. Raises SandboxFailed when it stays."""
+        """Until it is gone: one of a lost node is struck off. Raises SandboxFailed when it stays."""
         name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
         began, pause, grace = time.monotonic(), _POLL_SECONDS, GRACE_SECONDS
         with contextlib.suppress(Missing, Exists):  # or another one has its name by now
@@ -344,7 +347,9 @@ class KubernetesRuntime:
                         f"the pod {name} is still there after {GONE_SECONDS:g} s: {pod_status.holders(pod)}"
                     )
                 # What has ended needs no more time; its node would strike it off when it next tidies up, in a minute.
-                if grace and (waited > END_SECONDS or pod_status.has_ended(pod)):
+                # A node that is silent does not hear that it is to end it, and ends it when it is back.
+                asked = max(waited, pod_status.terminating_seconds(pod, time.time()))
+                if grace and (asked > END_SECONDS or pod_status.has_ended(pod) or pod_status.is_cut_off(pod)):
                     grace = 0
                     await self.cluster.delete_pod(name, grace, uid)
                 await asyncio.sleep(pause)

@@ -228,8 +228,17 @@ def test_a_pod_that_something_holds_is_waited_for_to_a_bound_and_its_record_stay
     asyncio.run(run())
 
 
-def test_a_pod_whose_node_says_that_it_has_ended_is_struck_off_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("state", "ready", "more"),
+    [
+        ({"terminated": {"exitCode": 137}}, "True", {}),
+        ({"waiting": {"reason": "ImagePullBackOff"}}, "False", {}),
+        ({"running": {}}, "False", {}),  # the cluster hears nothing of its node
+        ({"running": {}}, "True", {"deletionTimestamp": "2000-01-01T00:00:00Z"}),  # long ago
+    ],
+)
+def test_a_pod_that_waiting_does_not_end_is_struck_off_at_once(
+    state: dict[str, Any], ready: str, more: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kernels.kubernetes.runtime.END_SECONDS", 1000)
     monkeypatch.setattr("kernels.kubernetes.runtime.GONE_SECONDS", 1000)
@@ -237,11 +246,13 @@ def test_a_pod_whose_node_says_that_it_has_ended_is_struck_off_at_once(
     async def run() -> None:
         runtime, cluster = script(tmp_path)
         await runtime.create(SPEC)
-        cluster.held, statuses = True, cluster.pods[NAME]["status"]["containerStatuses"]
+        cluster.held, status = True, cluster.pods[NAME]["status"]
         removing = asyncio.create_task(runtime.destroy(SPEC.sandbox_id))
         while not cluster.graces:
             await asyncio.sleep(0)
-        statuses[0]["state"] = {"terminated": {"exitCode": 137}}
+        assert cluster.graces == [1]
+        status["containerStatuses"], status["conditions"] = [{"state": state}], [{"type": "Ready", "status": ready}]
+        cluster.pods[NAME]["metadata"].update(more)
         while len(cluster.graces) < 2:
             await asyncio.sleep(0.01)
         del cluster.pods[NAME]
