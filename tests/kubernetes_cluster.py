@@ -33,6 +33,11 @@ PREFIX = "sck"
 NEW_NETWORK = 0x40000000
 LOCK = Path(f"/run/{PREFIX}-cluster.lock")
 """Held by who has the cluster: its names and addresses are the same for all checkouts of a machine."""
+_KUBELET = "{cpu: 1000m, memory: 16Gi}\nkubeAPIQPS: 50\nkubeAPIBurst: 100"
+"""Of a kubelet's configuration: what it leaves to the machine, and how often it may ask, which is as it is since 1.27.
+
+With what it has of its own (5 a second) it tells of its pods late when many start or end.
+"""
 TURN_SECONDS = 900.0
 """How long a cluster of somebody else's is waited for."""
 
@@ -76,6 +81,7 @@ class Cluster:
             "ETCD": str(place / "etcd"),
             "IMAGES": " ".join(map(str, (pause, *archives))),
             "NODE_GRACE": f"{grace_seconds}s",
+            "RESERVED": _KUBELET,
         }
         self.config = place / "run/pki/admin.kubeconfig"
 

@@ -39,7 +39,7 @@ RUN = Path("/run/sandcell-trial")
 
 @dataclass(frozen=True)
 class Size:
-    """How many sessions are live at once, and how many are created and stopped at the end, for how long at most.
+    """How many sessions are live at once, and how many are created and stopped at the end, within how long.
 
     And how long the API server is away, and a node's pods are cut off.
     """
@@ -51,7 +51,8 @@ class Size:
     cut_seconds: float
 
 
-SHORT, FULL = Size(12, 24, 60, 10, 8), Size(40, 1000, 1200, 30, 15)
+SHORT, FULL = Size(12, 24, 300, 10, 8), Size(40, 1000, 2700, 30, 15)
+CHURNED_AT_ONCE = 20
 
 
 class Place:
@@ -121,16 +122,19 @@ def run(place: Place, trial: Trial, size: Size) -> str:
         happened.append(filled.result())
     trial.require_going_on([full])  # its next pod may have been on the node that was lost meanwhile
     trial.sessions.append(full)
-    with ThreadPoolExecutor(1) as beside:
-        missed = beside.submit(_happen, trial, "miss_image", lambda: _miss_image(place, trial))
+    with ThreadPoolExecutor(2) as beside:
+        others = [
+            beside.submit(_happen, trial, "miss_image", lambda: _miss_image(place, trial)),
+            beside.submit(_happen, trial, "return_node", lambda: faults.return_node(trial)),
+        ]
         happened.append(_happen(trial, "cut_gateway", lambda: faults.cut_gateway(trial, size.cut_seconds)))
-        happened.append(missed.result())
+        happened += [each.result() for each in others]
     happened.append(_happen(trial, "stop_api_server", lambda: faults.stop_api_server(trial, size.away_seconds)))
     for fault in (faults.stop_gateway, faults.lose_gateway):
         happened.append(_happen(trial, fault.__name__, lambda fault=fault: fault(trial, place.gateways)))
     trial.each(trial.client.stop_session, trial.sessions)
     say("all sessions are stopped")
-    trial.require_nothing_left()
+    _require_nothing_left(place, trial)
     say("nothing is left of them")
     churned = _churn(place, trial, size)
     trial.findings += place.gateways.crashes()
@@ -164,17 +168,27 @@ def _churn(place: Place, trial: Trial, size: Size) -> str:
     """Sessions that come and go, of which nothing stays."""
     before, began = count(place.cluster, place.database, place.store), time.monotonic()
 
-    def live(_number: int) -> bool:
+    def live(number: int) -> bool:
         if time.monotonic() - began > size.churn_seconds:
             return False
         trial.client.stop_session(trial.start())
+        if number % 100 == 99:
+            say(f"about {number + 1} sessions created and stopped")
         return True
 
-    done = sum(trial.pool.map(live, range(size.churned)))
+    with ThreadPoolExecutor(CHURNED_AT_ONCE) as pool:
+        done = sum(pool.map(live, range(size.churned)))
     seconds = time.monotonic() - began
-    trial.require_nothing_left()
+    if done < size.churned:
+        trial.findings.append(f"{done} of {size.churned} sessions were created and stopped within {seconds:.0f} s")
+    _require_nothing_left(place, trial)
     say(count(place.cluster, place.database, place.store).since(before, done))
     return f"{done} sessions created and stopped in {seconds:.0f} s with nothing left"
+
+
+def _require_nothing_left(place: Place, trial: Trial) -> None:
+    trial.require_nothing_left()
+    trial.require(lambda: not place.gateways.list_files(), "files of sandboxes are left with the gateways")
 
 
 def _unmount() -> None:
@@ -209,7 +223,8 @@ def _try_all(environments: Path, size: Size) -> int:
         say(f"a cluster of {NODES} nodes, a database, a store ...")
         place = Place(environments, opened)
         say("they are there")
-        pool = opened.enter_context(ThreadPoolExecutor(min(size.live, 20)))
+        # More than there are sessions: where all of some nodes' wait, the others are asked all the same.
+        pool = opened.enter_context(ThreadPoolExecutor(2 * size.live))
         trial = Trial(place.cluster, place.gateways.clients, pool)
         trial.require(lambda: place.gateways.ready(2), "the gateways of the chart are not ready")
         say("two gateways of the chart are ready")

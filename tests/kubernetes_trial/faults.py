@@ -42,25 +42,29 @@ def fill_disk(trial: Trial, session: str) -> str:
 
 
 def lose_node(trial: Trial) -> str:
-    """A power cut, and the node back after it."""
+    """A power cut."""
     hit, others = _split(trial, "n3")
     began = time.monotonic()
     trial.cluster.kill_node(3)
     trial.require_unharmed(others)
     trial.require_restored(hit)
-    elsewhere = time.monotonic() - began
+    return f"n3 lost: {len(hit)} sessions went on within {time.monotonic() - began:.0f} s"
+
+
+def return_node(trial: Trial) -> str:
+    """The node that was lost starts again, and takes new sessions."""
     trial.cluster.start_node(3)
     trial.require(lambda: _is_ready(trial, "n3"), "a node that was started again is not ready")
     for each in ("n1", "n2"):
         trial.cluster.kubectl("cordon", each)
     session = trial.start()
+    trial.work(session)
     trial.sessions.append(session)
     if trial.places().get(session) != "n3":
         trial.findings.append(f"the node that is back does not have the new session: {trial.places().get(session)}")
-    trial.work(session)
     for each in ("n1", "n2"):
         trial.cluster.kubectl("uncordon", each)
-    return f"n3 lost: {len(hit)} sessions went on within {elsewhere:.0f} s; it came back and took another"
+    return "n3 came back and took another"
 
 
 def cut_gateway(trial: Trial, seconds: float) -> str:

@@ -25,6 +25,7 @@ from tests.kubernetes_chart import (
 from tests.kubernetes_cluster import NAMESPACE, Cluster, find_groups
 
 NODE = "n1"
+VOLUMES = ("one", "other")
 CRASH = "Fatal Python error"
 SETTINGS: dict[str, object] = {
     "invocations_per_second": 1_000,
@@ -47,7 +48,7 @@ class Gateways:
         secret = {"SANDCELL_TOKEN": TOKEN, "SANDCELL_DATABASE": database, "SANDCELL_SECRETS_KEY": SECRETS_KEY}
         secret |= {"AWS_ACCESS_KEY_ID": ACCESS_KEY[0], "AWS_SECRET_ACCESS_KEY": ACCESS_KEY[1]}
         make_secret(self._cluster, "operator", secret)
-        for each in ("one", "other"):
+        for each in VOLUMES:
             give_volume(self._cluster, self._place, each)
         values = {
             "store": f"s3://{BUCKET}/trial?endpoint_url={store}&region=us-east-1",
@@ -79,6 +80,10 @@ class Gateways:
             with contextlib.suppress(OSError):  # one ends with another
                 if b"python" in Path(f"/proc/{pid}/cmdline").read_bytes():  # not what holds the pod
                     os.kill(int(pid), signal.SIGKILL)
+
+    def list_files(self) -> list[str]:
+        """What they keep on their volumes of sandboxes."""
+        return [str(each) for name in VOLUMES for each in (self._place / name / "data/pods").glob("*-*-*-*-*")]
 
     def crashes(self) -> list[str]:
         """What those that run have logged of a crash of their process, with its stacks."""

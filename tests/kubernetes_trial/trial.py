@@ -134,15 +134,24 @@ class Trial:
                 return None
 
     def require_refused(self, words: str, client: Client | None = None) -> None:
-        """A start is refused, and says this; nothing of it stays."""
-        before = len(self.cluster.objects("secrets"))
+        """A start is refused, and says this; nothing of it stays, whatever sessions of the trial come meanwhile."""
+        before = self._labelled("secrets")
         try:
             session = (client or self.client).start_session()
             self.findings.append(f"a session started that was to be refused with {words!r}: {session.id}")
         except SandcellError as error:
             if words not in str(error):
                 self.findings.append(f"a start that was to be refused with {words!r}: {error}")
-        self.require(lambda: len(self.cluster.objects("secrets")) <= before, "a refused start left its Secret")
+
+        def left() -> set[str]:
+            return self._labelled("secrets") - before - {f"sandcell-{each}" for each in self.sessions}
+
+        self.require(lambda: not left(), "a refused start left its Secret")
+
+    def _labelled(self, *kinds: str) -> set[str]:
+        """The names of sandboxes' objects of these kinds."""
+        found = [each["metadata"] for kind in kinds for each in self.cluster.objects(kind)]
+        return {each["name"] for each in found if SANDBOX in each.get("labels", {})}
 
     def require(self, holds: Callable[[], bool], else_found: str) -> None:
         """Wait until it holds."""
@@ -154,14 +163,13 @@ class Trial:
         return None
 
     def require_nothing_left(self) -> None:
-        def left() -> list[str]:
-            found = [each["metadata"] for kind in ("pods", "secrets") for each in self.cluster.objects(kind)]
-            return [each["name"] for each in found if SANDBOX in each.get("labels", {})]
-
-        self.require(lambda: not left(), "pods or Secrets are left in the cluster")
+        """No pod, and no Secret, which has a sandbox's certificates and keys; one policy for all that were."""
+        self.require(lambda: not self._labelled("pods", "secrets"), "pods or Secrets are left in the cluster")
         policies = [each["metadata"]["name"] for each in self.cluster.objects("networkpolicies")]  # not the gateways'
         if policies != ["sandcell-sandboxes"]:
             self.findings.append(f"network policies are {policies}")
+        if requests := self.cluster.kubectl("get", "certificatesigningrequests", "-o", "name"):
+            self.findings.append(f"requests for certificates are left in the cluster: {requests}")
 
 
 def say(line: str) -> None:
