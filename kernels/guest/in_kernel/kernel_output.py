@@ -19,7 +19,8 @@ import sys
 import termios
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import zmq
@@ -192,17 +193,24 @@ class BoundedStream(ThreadParents, OutStream):
 
     def _flush(self) -> None:
         """Send what is kept; called in the publishing thread, or in a forked process, which has none."""
-        self._flush_pending = False
         with self._runs_lock:
-            runs, self._runs, self._characters = self._runs, [], 0
-        for parent, pieces in runs:
-            self.session.pid = os.getpid()  # the session refuses to send in a fork, the publishing thread can
-            message = self.session.msg("stream", {"name": self.name, "text": "".join(pieces)}, parent=parent)
-            for hook in self._hooks:
-                if (message := hook(message)) is None:
-                    break
-            else:
-                self.session.send(self.pub_thread, message, ident=self.topic)
+            # What waits may be a flush for text that follows this one: all goes with it, or later than what waits.
+            waits = self.pub_thread.has_waiting()
+            if not waits:
+                self._flush_pending = False
+                runs, self._runs, self._characters = self._runs, [], 0
+        if waits:
+            self.pub_thread.schedule(self._flush)
+            return
+        with self.pub_thread.in_turn():
+            for parent, pieces in runs:
+                self.session.pid = os.getpid()  # the session refuses to send in a fork, the publishing thread can
+                message = self.session.msg("stream", {"name": self.name, "text": "".join(pieces)}, parent=parent)
+                for hook in self._hooks:
+                    if (message := hook(message)) is None:
+                        break
+                else:
+                    self.session.send(self.pub_thread, message, ident=self.topic)
 
 
 class Publisher(IOPubThread):
@@ -230,20 +238,33 @@ class Publisher(IOPubThread):
         return context, sender
 
     def _handle_event(self, message: Any) -> None:
-        self._in_turn = True
-        try:
+        with self.in_turn():
             super()._handle_event(message)
+
+    @contextmanager
+    def in_turn(self) -> Iterator[None]:
+        """What its own thread sends meanwhile goes at once, whatever waits by then."""
+        before, self._in_turn = self._in_turn, True
+        try:
+            yield
         finally:
-            self._in_turn = False
+            self._in_turn = before
+
+    def has_waiting(self) -> bool:
+        """Whether its own thread, which does not do what it was asked to, is to let that go first.
+
+        So a flush that nobody asked for, but time, waits its turn: what was displayed before comes first.
+        """
+        return threading.get_ident() == self.thread.ident and not self._in_turn and bool(self._events)
 
     def send_multipart(self, *arguments: Any, **options: Any) -> None:
         """Hand a message over; called in any thread.
 
         ipykernel would put what its own thread sends behind all that waits there, and so behind the end of the flush
-        that it is of. A flush that nobody asked for, but time, waits its turn: what was displayed before comes first.
+        that it is of.
         """
         ours = threading.get_ident() == self.thread.ident
-        if ours and (self._in_turn or not self._events):
+        if ours and not self.has_waiting():
             self._really_send(*arguments, **options)
             return
         super().send_multipart(*arguments, **options)
