@@ -14,11 +14,14 @@ from __future__ import annotations
 import socket
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
 from kernels.environment import Environment
+
+MOST_SAVING_SECONDS: Final = 900.0
+"""How long a runtime takes at most to save what a sandbox holds, or to restore it."""
 
 
 class KubernetesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -6,6 +6,7 @@ Nothing in it is trusted: a field that is missing, of another type or out of ran
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -230,6 +231,21 @@ def parse_file(value: object) -> FileStat:
         target=str(value.get("target", ""))[:4096],
         unread=value.get("unread") is True,
     )
+
+
+def parse_listed(value: object) -> FileStat:
+    """The same, in a list of what is below a directory: its path is one that a file can have there.
+
+    Callers that copy what is listed go by these paths.
+    """
+    entry = parse_file(value)
+    try:
+        is_one_name = os.fsdecode(os.fsencode(entry.path)) == entry.path
+    except UnicodeEncodeError:
+        is_one_name = False
+    if not is_one_name or "\0" in entry.path or not {"", ".", ".."}.isdisjoint(entry.path.split("/")):
+        raise SandboxFailed(f"the guest listed what no file can be called: {entry.path[:200]!a}")
+    return entry
 
 
 def _optional_number(value: dict[str, Any], name: str) -> int:

@@ -363,7 +363,7 @@ class GuestClient:
             f"{'' if private else '&private=false'}"
         )
         found = await self._json("GET", f"/v1/files?{query}", deadline_seconds=WALK_SECONDS)
-        return [guest_answers.parse_file(entry) for entry in guest_answers.of_type(found, "files", list)]
+        return [guest_answers.parse_listed(entry) for entry in guest_answers.of_type(found, "files", list)]
 
     async def list_tree(self, path: str, *, limit: int) -> list[FileStat]:
         """All below a directory of the sandbox, in the order of `list_files`, page by page; at most `limit` entries.
@@ -380,7 +380,7 @@ class GuestClient:
                 deadline_seconds=WALK_SECONDS,
             )
             before = len(found)
-            for entry in map(guest_answers.parse_file, guest_answers.of_type(page, "files", list)):
+            for entry in map(guest_answers.parse_listed, guest_answers.of_type(page, "files", list)):
                 if entry.path in found and not entry.unread:  # it is said again of a directory that a page ended in
                     raise SandboxFailed("the guest lists a name twice")
                 if entry.path not in found:

@@ -21,12 +21,13 @@ from kernels.errors import DeadlineExceeded, KernelsError, SandboxFailed
 from kernels.images.added_packages import Part
 from kernels.launcher import wire
 from kernels.launcher.packets import Packets, close_all
-from kernels.sandbox import Finding, PagedOut, SandboxInfo, SandboxSpec, SandboxUsage
+from kernels.sandbox import MOST_SAVING_SECONDS, Finding, PagedOut, SandboxInfo, SandboxSpec, SandboxUsage
 
 A = TypeVar("A", bound=wire.Answer)
 
 _SECONDS: Final = 75.0
 _LONG_SECONDS: Final = 200.0
+_SAVING_SECONDS: Final = MOST_SAVING_SECONDS + 120
 _LAY_SECONDS: Final = 620.0
 """A little more than the launcher takes, so that its own answer is the one that is heard."""
 _ERRORS: Final = {
@@ -86,21 +87,21 @@ class LauncherRuntime:
         return await self._fetch(wire.WatchMemory(sandbox_id, percents))
 
     async def page_out(self, sandbox_id: str) -> PagedOut:
-        return await self._move(wire.PageOut(sandbox_id))
+        return await self._move(wire.PageOut(sandbox_id), _LONG_SECONDS)
 
     async def save(self, sandbox_id: str) -> PagedOut:
-        return await self._move(wire.Save(sandbox_id))
+        return await self._move(wire.Save(sandbox_id), _SAVING_SECONDS)
 
-    async def _move(self, asked: wire.PageOut | wire.Save) -> PagedOut:
+    async def _move(self, asked: wire.PageOut | wire.Save, seconds: float) -> PagedOut:
         try:
-            return (await self._ask(asked, wire.Moved, _LONG_SECONDS)).paged_out
+            return (await self._ask(asked, wire.Moved, seconds)).paged_out
         except asyncio.CancelledError:
             with contextlib.suppress(KernelsError, OSError):  # it ends the move, which would stop a sandbox for nobody
                 await self.thaw(asked.sandbox_id)
             raise
 
     async def thaw(self, sandbox_id: str) -> None:
-        await self._ask(wire.Thaw(sandbox_id), wire.Nothing, _LONG_SECONDS)
+        await self._ask(wire.Thaw(sandbox_id), wire.Nothing, _SAVING_SECONDS)
 
     async def put_away(self, sandbox_id: str) -> bool:
         return (await self._ask(wire.PutAway(sandbox_id), wire.Truth)).value

@@ -22,7 +22,7 @@ from kernels.launcher.layers import Layers
 from kernels.launcher.packets import Packet, Packets
 from kernels.launcher.token_file import TokenFile
 from kernels.launcher.viewers import Viewers
-from kernels.sandbox import PagedOut, SandboxInfo, SandboxRuntime, SandboxUsage
+from kernels.sandbox import MOST_SAVING_SECONDS, PagedOut, SandboxInfo, SandboxRuntime, SandboxUsage
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +33,8 @@ _SECONDS: Final[dict[type[Any], float]] = {
     wire.Create: 180.0,
     wire.Destroy: 180.0,
     wire.PageOut: 180.0,
-    wire.Save: 180.0,
-    wire.Thaw: 180.0,
+    wire.Save: MOST_SAVING_SECONDS + 100,
+    wire.Thaw: MOST_SAVING_SECONDS + 100,
     wire.Check: 120.0,
     wire.LayPackages: 600.0,
     wire.RemoveLayer: 180.0,

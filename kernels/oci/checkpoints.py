@@ -25,13 +25,17 @@ from kernels.oci import bundle, storage
 from kernels.oci.cgroups import Cgroups, Counters
 from kernels.oci.command import OciCommand
 from kernels.oci.places import SandboxPlaces
-from kernels.sandbox import PagedOut
+from kernels.sandbox import MOST_SAVING_SECONDS, PagedOut
 
 log = logging.getLogger(__name__)
 
 CLOSE_SECONDS: Final = 5.0
 """For the guest to close its sockets once it has said that it will."""
 POLL_SECONDS: Final = 0.01
+SAVING_SECONDS: Final = 150.0
+"""For what a sandbox holds to be written or read, and more by how much that is: one that is cut off costs it."""
+SLOWEST_BYTES: Final = 10_000_000
+"""Of that in a second, on a host that is busy with much else."""
 SOCKETS: Final = ("http.sock", "relay.sock")
 SAFE: Final = "safe"
 """Beside an image, once it and the sandbox's disk would outlive a loss of power."""
@@ -73,7 +77,7 @@ class Checkpoints:
         try:
             shutil.rmtree(places.unsaved, ignore_errors=True)  # of a launcher that was killed
             places.unsaved.mkdir(mode=0o700)
-            command.checkpoint(places.sandbox_id, places.unsaved, places.log)
+            command.checkpoint(places.sandbox_id, places.unsaved, places.log, find_deadline(held))
             build, digest = command.version() or "", _digest(places.unsaved)
             before = msgspec.structs.replace(before, build=build, digest=digest, boot=_BOOT.read_text())
             places.before.write_bytes(msgspec.json.encode(before))
@@ -101,8 +105,8 @@ class Checkpoints:
                 storage.mount_transport(places.transport)
                 storage.make_socket_directories(places.transport, root, user)
             mark_awake(places)
-            command.delete(places.sandbox_id)
-            command.restore(places.sandbox_id, places.bundle, places.saved, places.log)
+            seconds = find_deadline(before.counters.memory_held_bytes)
+            command.restore(places.sandbox_id, places.bundle, places.saved, places.log, seconds)
             # Its control group is new: what a session's has besides what its bundle says.
             self._cgroups.give_full_share(places.sandbox_id)
             limit = self._cgroups.memory_limit(places.sandbox_id)
@@ -114,7 +118,7 @@ class Checkpoints:
             shutil.rmtree(places.saved, ignore_errors=True)
 
     @staticmethod
-    def make_safe(places: SandboxPlaces) -> bool:
+    def make_safe(places: SandboxPlaces, command: OciCommand) -> bool:
         """Once its disk is not mounted any more: have it outlive a loss of power, and say whether it does.
 
         It does not where the host was started again before this was done: what was not written yet is lost, and files
@@ -126,11 +130,12 @@ class Checkpoints:
                 return True
             if _read_before(places).boot != _BOOT.read_text():
                 return False
+            command.delete(places.sandbox_id)  # the launcher may have been killed before it did
             for each in (places.image, places.before, *places.saved.iterdir()):
                 with each.open("rb") as file:
                     os.fsync(file.fileno())
             mark.touch()
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, KernelsError, msgspec.DecodeError) as error:
             log.warning("saved_sandbox_not_safe %s: %s", places.sandbox_id, error)
             return False
         return True
@@ -150,6 +155,11 @@ class Checkpoints:
         # Not from the bundle, most of which is the seccomp profile: each execution may ask.
         now, limit = self._cgroups.counters(places.sandbox_id), self._cgroups.memory_limit(places.sandbox_id)
         return _Before(now if before is None else _add(before.counters, now), limit)
+
+
+def find_deadline(held_bytes: int) -> float:
+    """In how many seconds a sandbox that holds so much is to be saved, or restored."""
+    return min(SAVING_SECONDS + held_bytes / SLOWEST_BYTES, MOST_SAVING_SECONDS)
 
 
 def _read_before(places: SandboxPlaces) -> _Before:

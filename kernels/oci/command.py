@@ -26,8 +26,6 @@ from kernels.oci.namespaces import apart
 
 _ERROR_BYTES: Final = 2000
 _QUESTION_SECONDS: Final = 10
-_CHECKPOINT_SECONDS: Final = 150.0
-"""For all memory of a container to be written, or read: one that is cut off costs it."""
 _SOURCES: Final = "sources.json"
 """In a bundle: the host paths that the runtime has to find behind `apart.PLACE`."""
 
@@ -179,19 +177,19 @@ class OciCommand:
         """Whether what `run` has made in this directory can be saved, and restored."""
         return self.own_kernel and (directory / _SOURCES).exists()
 
-    def checkpoint(self, sandbox_id: str, image: Path, log: Path) -> None:
+    def checkpoint(self, sandbox_id: str, image: Path, log: Path, seconds: float) -> None:
         """Write all of a container to files in `image` and end it, gVisor's alone. Raises `SandboxFailed`."""
         with log.open("ab") as output:
             checkpoint = ("checkpoint", "--image-path", str(image), sandbox_id)
-            self._call(*checkpoint, output=output, seconds=_CHECKPOINT_SECONDS)
+            self._call(*checkpoint, output=output, seconds=seconds)
 
-    def restore(self, sandbox_id: str, directory: Path, image: Path, log: Path) -> None:
+    def restore(self, sandbox_id: str, directory: Path, image: Path, log: Path, seconds: float) -> None:
         """Start a container as `run` has made it in `directory`, with what `checkpoint` has written. As `run`."""
         sources = json.loads((directory / _SOURCES).read_text())
         where = ("--pid-file", str(directory / "pid"), "--bundle", str(directory))
         with log.open("ab") as output:
             restore = ("restore", "--detach", "--image-path", str(image), *where, sandbox_id)
-            self._call(*restore, sources=sources, output=output, seconds=_CHECKPOINT_SECONDS)
+            self._call(*restore, sources=sources, output=output, seconds=seconds)
 
     def delete(self, sandbox_id: str) -> None:
         """Kill and forget the container; absent is fine."""

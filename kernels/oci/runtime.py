@@ -508,7 +508,7 @@ class OciRuntime:
             storage.unmount(places.storage)
             with contextlib.suppress(FileNotFoundError):
                 places.transport.rmdir()
-            return self._checkpoints.make_safe(places)
+            return self._checkpoints.make_safe(places, self._maker(places))
 
     def _kill(self, sandbox_id: str) -> None:
         with self._take_turn(sandbox_id):

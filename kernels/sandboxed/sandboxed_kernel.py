@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final
 
 from kernels.cancelling import cancel_all
-from kernels.errors import Death, KernelDied, KernelsError, SandboxFailed, SandboxGone
+from kernels.errors import Death, GuestRefused, KernelDied, KernelsError, SandboxFailed, SandboxGone
 from kernels.execution import contexts, execution
 from kernels.execution.contexts import RunContext
 from kernels.execution.execution import Event, Outcome
@@ -385,17 +385,21 @@ class SandboxedKernel:
         return await self.residence.page_out()
 
     async def save(self) -> PagedOut:
-        """Have the runtime write all of the sandbox to its disk and end its processes; or say why it runs on.
+        """Have the runtime write all of the sandbox to its disk and end its processes; or say why that is not so.
 
-        Called while nobody else gets at the kernel. Raises KernelsError: then the sandbox may be lost.
+        Called while nobody else gets at the kernel. Where nothing was saved the sandbox runs on, or is lost.
         """
         if not self.info.saved_whole:
             return PagedOut(0)
-        if self.residence.stopped or await self.is_in_use():
-            return IN_USE
-        if path := await find_deleted_file(await self._ready()):
-            return PagedOut(0, f"a deleted file is open, {path}")
-        return await self.residence.save()
+        try:
+            if self.residence.stopped or await self.is_in_use():
+                return IN_USE
+            if path := await find_deleted_file(await self._ready()):
+                return PagedOut(0, f"a deleted file is open, {path}")
+            return await self.residence.save()
+        except (KernelsError, OSError) as error:
+            log.warning("processes_not_saved %s: %s", self.info.sandbox_id, error)
+            return PagedOut(0, str(error) if isinstance(error, GuestRefused) else "they could not be saved")
 
     async def is_in_use(self) -> bool:
         """Whether anything is under way in the sandbox, background commands too; raises KernelsError."""

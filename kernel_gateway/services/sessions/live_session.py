@@ -475,7 +475,11 @@ class LiveSession:
         session = describe_session(row, self.idle_expires, self.sandbox.memory)
         if self.hibernated and self.snapshot is not None:
             # The end moves when the host's clock is set; the report is as it was written.
-            session.hibernated = msgspec.structs.replace(self.snapshot.report, until=session.expires_at)
+            report = msgspec.structs.replace(self.snapshot.report, until=session.expires_at)
+            if report.kept_as == "processes" and self.sandbox.saved is None:
+                lost = self.sandbox.not_restored
+                report = msgspec.structs.replace(report, kept_as="variables", image_bytes=0, processes_lost=lost)
+            session.hibernated = report
         elif self.hibernate_seconds and self.ending is None and not row.record.keep_awake:
             since = self._clock.now() if self.busy else self.last_activity
             due = max(since + self.hibernate_seconds, self.hibernates_not_before)

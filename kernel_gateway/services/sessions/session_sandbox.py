@@ -285,7 +285,7 @@ class SessionSandbox:
     async def _adopt(
         self, info: SandboxInfo, heard: Mapping[str, Durable], on_woken: OnLaunched | None = None
     ) -> SandboxedKernel:
-        """Under the lock. `on_woken` is awaited for one that was saved; when it raises, that is saved once more."""
+        """Under the lock. `on_woken` is awaited for one that was saved: when it raises, that is saved again or goes."""
         listener = _Listener(self._kernel_event)
         kernel = await self._launcher.adopt(info, listener, heard)
         mirror = self._mirrors.mirror(info, self._workspace_id, self._open_copy(info))
@@ -303,8 +303,10 @@ class SessionSandbox:
             await self._close_copy()
             await self.egress_gateway.aclose()
             if on_woken is not None and isinstance(error, GatewayError):  # it is not to be woken now
-                with contextlib.suppress(KernelsError):
-                    await kernel.save()
+                kernel.go_on()  # nothing ran in it, and to be saved it has to answer
+                again = await kernel.save()
+                if not again.moved_bytes:  # nothing of it may run while its session is hibernated
+                    self.forget_saved(f"when it could not be woken, they were not saved again: {again.why}")
             await kernel.aclose()
             raise
         if self._is_in(State.LAUNCHING):

@@ -32,7 +32,7 @@ from kernel_gateway.storage import hibernations, sessions
 from kernel_gateway.storage.hibernations import HibernationRow
 from kernels.cancelling import cancel_all
 from kernels.environment import Environment
-from kernels.errors import GuestRefused, KernelsError
+from kernels.errors import KernelsError
 from kernels.execution import kept_variables
 from kernels.sandbox import PagedOut
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
@@ -188,7 +188,7 @@ class Hibernation:
         self, live: LiveSession, kernel: SandboxedKernel, begun: HibernationRow, report: HibernationReport
     ) -> bool:
         """Once the store has all: save the processes, too, and say that it is so. A use from here on waits."""
-        saved = await _save_processes(live, kernel)
+        saved = await kernel.save()
         try:
             if saved.moved_bytes:
                 with_image = replace_report(report, kept_as="processes", image_bytes=saved.moved_bytes)
@@ -247,15 +247,6 @@ class Hibernation:
             await self._database.run(lambda c: hibernations.spend_if_begun(c, begun.id))
         except GatewayError as error:  # the next start of the service does
             log.warning("hibernation_not_given_up", session=begun.session_id, error=error.code)
-
-
-async def _save_processes(live: LiveSession, kernel: SandboxedKernel) -> PagedOut:
-    """What of the host's disk an image of them takes; nothing, and perhaps why, where there is none."""
-    try:
-        return await kernel.save()
-    except (KernelsError, OSError) as error:  # whatever became of the sandbox: the store has all that is to be kept
-        log.warning("processes_not_saved", session=live.id, error=str(error))
-        return PagedOut(0, str(error) if isinstance(error, GuestRefused) else "they could not be saved")
 
 
 async def _runs_on(live: LiveSession, kernel: SandboxedKernel) -> bool:

@@ -6,13 +6,15 @@ import asyncio
 import json
 import shutil
 import subprocess
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kernel_gateway.errors import DatabaseUnavailable, QuotaReached
+from kernels.oci.checkpoints import Checkpoints
 from kernels.oci.places import HostPlaces
 from kernels.sandbox import RuntimeSettings
 from sandcell.models.sessions import Session
@@ -73,6 +75,24 @@ def on_house(tmp_path: Path, short_directory: Path, environments_dir: Path) -> O
     return run
 
 
+@asynccontextmanager
+async def locked_once_restored(house: House, gateway: Gateway) -> AsyncIterator[asyncio.Event]:
+    """The database is away from when the processes of a saved sandbox go on, which is told, until the block ends."""
+    runtime, restored = gateway.services.runtime, asyncio.Event()
+    thaw = runtime.thaw
+    async with AsyncExitStack() as stack:
+
+        async def thaw_and_lock(sandbox_id: str) -> None:
+            await thaw(sandbox_id)
+            if not restored.is_set():
+                restored.set()
+                await stack.enter_async_context(locked_database(house))
+
+        runtime.thaw = thaw_and_lock  # type: ignore[method-assign]
+        stack.callback(setattr, runtime, "thaw", thaw)
+        yield restored
+
+
 async def hold(gateway: Gateway) -> Session:
     session = await gateway.start(**LONG)
     ran = await gateway.run(session, HOLD)
@@ -108,10 +128,11 @@ def test_threads_open_files_and_processes_go_on_after_restarts_of_service_and_ho
             await gateway.until(nothing_in(house))
             spent = shown.usage.cpu_seconds
             await as_processes(gateway, session, places)
-            async with locked_database(house):
+            async with locked_once_restored(house, gateway) as restored:
                 with pytest.raises(DatabaseUnavailable):
                     await gateway.services.hibernation.resume(gateway.me, session.id)
                 assert (await gateway.show(session)).status == "HIBERNATED"
+            assert restored.is_set()
             assert places.of(session.id).saved.exists(), "it was saved once more"
             await gateway.services.hibernation.resume(gateway.me, session.id)
             assert await say(gateway, session, "cat lines") == "one two three"
@@ -268,3 +289,41 @@ def test_what_cannot_be_kept_as_processes_is_kept_as_variables_or_goes_on(on_hou
             await gateway.until(nothing_in(house))
 
     on_house(test)
+
+
+@pytest.mark.sample("images")
+def test_nothing_runs_of_a_session_that_could_neither_be_woken_nor_saved_again(
+    on_house: OnHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(house: House, places: HostPlaces) -> None:
+        async with house.gateway() as gateway:
+            session = await hold(gateway)
+            await as_processes(gateway, session, places)
+            checkpoints: Checkpoints = gateway.services.runtime._checkpoints  # type: ignore[attr-defined]
+            with monkeypatch.context() as full_disk:
+                full_disk.setattr(checkpoints, "_reserve_bytes", 1 << 60)
+                async with locked_once_restored(house, gateway) as restored:
+                    with pytest.raises(DatabaseUnavailable):
+                        await gateway.services.hibernation.resume(gateway.me, session.id)
+            assert restored.is_set()
+            shown = await gateway.show(session)
+            await gateway.until(no_sandbox_in(places))
+            assert (shown.status, shown.memory) == ("HIBERNATED", None)
+            assert shown.hibernated is not None
+            assert (shown.hibernated.kept_as, shown.hibernated.image_bytes) == ("variables", 0)
+            assert "not saved again: the disk has " in (shown.hibernated.processes_lost or ""), shown.hibernated
+            assert await gateway.text(session, AFTER) == LOST
+            woken = await gateway.show(session)
+            assert (woken.status, woken.generation) == ("READY", 2)
+            assert woken.restored is not None
+            assert "not saved again: the disk has " in (woken.restored.processes_lost or ""), woken.restored
+            await gateway.services.sessions.stop(gateway.me, session.id)
+
+    on_house(test)
+
+
+def no_sandbox_in(places: HostPlaces) -> Callable[[], Awaitable[bool]]:
+    async def holds() -> bool:
+        return places.list_ids() == []
+
+    return holds
