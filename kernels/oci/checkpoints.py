@@ -34,8 +34,7 @@ CLOSE_SECONDS: Final = 5.0
 POLL_SECONDS: Final = 0.01
 SAVING_SECONDS: Final = 150.0
 """For what a sandbox holds to be written or read, and more by how much that is: one that is cut off costs it."""
-SLOWEST_BYTES: Final = 10_000_000
-"""Of that in a second, on a host that is busy with much else."""
+SECONDS_PER_GB: Final = 100.0
 SOCKETS: Final = ("http.sock", "relay.sock")
 SAFE: Final = "safe"
 """Beside an image, once it and the sandbox's disk would outlive a loss of power."""
@@ -159,7 +158,7 @@ class Checkpoints:
 
 def find_deadline(held_bytes: int) -> float:
     """In how many seconds a sandbox that holds so much is to be saved, or restored."""
-    return min(SAVING_SECONDS + held_bytes / SLOWEST_BYTES, MOST_SAVING_SECONDS)
+    return min(SAVING_SECONDS + held_bytes / 1e9 * SECONDS_PER_GB, MOST_SAVING_SECONDS)
 
 
 def _read_before(places: SandboxPlaces) -> _Before:
