@@ -25,6 +25,7 @@ MOST_MEMORY_BYTES = 400 << 20
 MOST_DISK_BYTES = 150 << 20
 """What it may write: the record of a few executions, in the database and beside it."""
 ENDS = {"ok", "error", "timeout", "interrupted", "died", "rejected"}
+RECORDED = ("id", "status", "code", "generation", "execution_count", "stdout", "stderr", "outputs", "error", "late")
 SLOW = {
     "an_answer_that_stops_in_the_middle": "calls of the guest wait as long as they may, for a listing 45 s",
     "a_frame_that_stops_in_the_middle": "three kernels, one after another, are waited for as long as a start may take",
@@ -126,10 +127,9 @@ def ask(session: LiveSession, method: str, path: str, body: Any) -> str:
 
 
 def record_of(session: LiveSession) -> list[Any]:
-    """Its executions, from the first on, and what they have shown; what they did to files is looked up later."""
+    """Its executions, from the first on, and what they have shown; other fields are filled in a moment later."""
     rows = session.rest.get(f"{session.path}/executions?limit=1000")["items"]
-    rows = [{**row, "sync": None, "provenance": None} for row in rows]
-    return sorted(rows, key=lambda row: str(row["queued_at"]))
+    return [[row.get(name) for name in RECORDED] for row in sorted(rows, key=lambda row: str(row["queued_at"]))]
 
 
 def reset_peak_memory(pid: int) -> int:
