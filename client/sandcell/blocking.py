@@ -290,6 +290,7 @@ class Client:
     list_executions = _method(o.list_executions)
     list_notes = _method(o.list_notes)
     interrupt_execution = _method(o.interrupt_execution)
+    move_widget = _method(o.move_widget)
     command = _method(o.command)
     get_task = _method(o.get_task)
     stop_task = _method(o.stop_task)

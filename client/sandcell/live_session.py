@@ -226,6 +226,7 @@ class Session:
     list_executions = _bound(o.list_executions)
     list_notes = _bound(o.list_notes)
     interrupt_execution = _bound(o.interrupt_execution)
+    move_widget = _bound(o.move_widget)
     command = _bound(o.command)
     get_task = _bound(o.get_task)
     stop_task = _bound(o.stop_task)

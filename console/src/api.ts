@@ -23,7 +23,7 @@ export interface Output {
 const WIDGET = "application/vnd.jupyter.widget-view+json";
 const WIDGET_STATE = "application/vnd.jupyter.widget-state+json";
 
-interface Widgets { state: Record<string, { state?: Record<string, unknown> }> }
+export interface Widgets { state: Record<string, { model_name?: unknown; state?: Record<string, unknown> }> }
 
 /** The state of the widgets that an output shows, as far as it came with it. */
 export function stateOf({ data }: Output): Widgets["state"] | undefined {
@@ -34,6 +34,12 @@ export function stateOf({ data }: Output): Widgets["state"] | undefined {
 export function viewOf({ data }: Output): string | undefined {
   const id = (data?.[WIDGET] as { model_id?: unknown } | undefined)?.model_id;
   return typeof id === "string" ? id : undefined;
+}
+
+/** The same output, whose widget is drawn again as the kernel has it. */
+export function showAgain(output: Output): Output {
+  const state = stateOf(output);
+  return state ? { ...output, data: { ...output.data, [WIDGET_STATE]: { ...(output.data![WIDGET_STATE] as Widgets), state: { ...state } } } } : output;
 }
 
 /** An output after values of a widget have changed; the same one where it shows none of that. */

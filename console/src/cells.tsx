@@ -4,8 +4,9 @@ import { memo } from "preact/compat";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { ChangedFile, Execution, Provenance } from "./api";
 import { Code, Numbers } from "./code";
+import type { Move } from "./frames/talk";
 import { Notes, placeNotes, sameNotes, type Note } from "./notes";
-import { Outputs } from "./outputs";
+import { Mover, Outputs } from "./outputs";
 import { duration, size, useNow } from "./time";
 
 const GUESSED_HEIGHT = 90;
@@ -26,9 +27,11 @@ export interface Keys { edit: () => void; interrupt: () => void; restart: () => 
 interface CellsProps {
   executions: Execution[]; notes: Note[]; earlier: number; want: (ids: string[], from: number) => void; target: { id: string } | null;
   onFile: (file: ChangedFile) => void; keys: Keys;
+  /** Takes moves of widgets to the kernel of this generation; null: none hears of them, undefined: that is not known yet. */
+  mover: { generation: number; move: (id: string, move: Move) => void } | null | undefined;
 }
 
-export function Cells({ executions, notes, earlier, want, target, onFile, keys }: CellsProps) {
+export function Cells({ executions, notes, earlier, want, target, onFile, keys, mover }: CellsProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const heights = useRef(new Map<string, number>());
   const atEnd = useRef(true);
@@ -113,7 +116,8 @@ export function Cells({ executions, notes, earlier, want, target, onFile, keys }
       <div style={{ height: `${offsets[first]}px` }} />
       {executions.slice(first, last).map((each, at) => (
         <Cell key={each.id} execution={each} notes={placed[first + at]!} before={executions[first + at - 1]} number={earlier + first + at + 1}
-          count={earlier + executions.length} observer={observer} onFile={onFile} height={each.dropped ? heights.current.get(each.id) : undefined} />
+          count={earlier + executions.length} observer={observer} onFile={onFile}
+          move={mover && (mover.generation === each.generation ? mover.move : null)} height={each.dropped ? heights.current.get(each.id) : undefined} />
       ))}
       <div style={{ height: `${offsets[executions.length]! - offsets[last]!}px` }} />
       <Notes notes={placed.at(-1)!} died={executions.at(-1)?.death?.detail} />
@@ -144,9 +148,9 @@ function search(offsets: Float64Array, wanted: number): number {
   return low;
 }
 
-interface CellProps { execution: Execution; notes: Note[]; before?: Execution; number: number; count: number; observer: ResizeObserver; onFile: (file: ChangedFile) => void; height?: number }
+interface CellProps { execution: Execution; notes: Note[]; before?: Execution; number: number; count: number; observer: ResizeObserver; onFile: (file: ChangedFile) => void; height?: number; move: ((id: string, move: Move) => void) | null | undefined }
 
-const Cell = memo(function Cell({ execution, notes, before, number, count, observer, onFile, height }: CellProps) {
+const Cell = memo(function Cell({ execution, notes, before, number, count, observer, onFile, height, move }: CellProps) {
   const element = useRef<HTMLElement>(null);
   useLayoutEffect(() => {
     const own = element.current!;
@@ -154,6 +158,7 @@ const Cell = memo(function Cell({ execution, notes, before, number, count, obser
     return () => observer.unobserve(own);
   }, []);
   const running = execution.status === "running";
+  const mover = useMemo(() => move && ((what: Move) => move(execution.id, what)), [move, execution.id]);
   const sentence = explain(execution);
   return (
     <article ref={element} tabIndex={-1} class={`cell ${execution.status}`} data-id={execution.id} aria-label={[execution.cell === null ? "Cell" : `Cell ${execution.cell}`, execution.status].join(", ")}
@@ -164,20 +169,22 @@ const Cell = memo(function Cell({ execution, notes, before, number, count, obser
         <Code code={execution.code} language={execution.language} />
         <span class="took"><Took execution={execution} /><By execution={execution} /></span>
       </div>
-      <div class="outputs">
-        {execution.dropped ? <p class="hint">Its output comes.</p> : <Outputs outputs={execution.outputs} coming={running} />}
-        {execution.late.length > 0 && <><p class="hint">Came after the end:</p><Outputs outputs={execution.late} /></>}
-        {running && <p class="hint" role="status">Running</p>}
-        {sentence && <p class={execution.status === "queued" ? "hint" : "sentence"}>{sentence}</p>}
-        {execution.provenance?.files && <Changes provenance={execution.provenance} onFile={onFile} />}
-        {execution.memory && !execution.death && <p class="sentence">{execution.memory.detail}</p>}
-        {execution.truncated.stdout + execution.truncated.stderr + execution.truncated.outputs > 0 && (
-          <p class="hint">A part of this output was left out, since it is long; the notebook says where the whole is.</p>
-        )}
-      </div>
+      <Mover.Provider value={mover}>
+        <div class="outputs">
+          {execution.dropped ? <p class="hint">Its output comes.</p> : <Outputs outputs={execution.outputs} coming={running} />}
+          {execution.late.length > 0 && <><p class="hint">Came after the end:</p><Outputs outputs={execution.late} /></>}
+          {running && <p class="hint" role="status">Running</p>}
+          {sentence && <p class={execution.status === "queued" ? "hint" : "sentence"}>{sentence}</p>}
+          {execution.provenance?.files && <Changes provenance={execution.provenance} onFile={onFile} />}
+          {execution.memory && !execution.death && <p class="sentence">{execution.memory.detail}</p>}
+          {execution.truncated.stdout + execution.truncated.stderr + execution.truncated.outputs > 0 && (
+            <p class="hint">A part of this output was left out, since it is long; the notebook says where the whole is.</p>
+          )}
+        </div>
+      </Mover.Provider>
     </article>
   );
-}, (a, b) => a.execution === b.execution && sameNotes(a.notes, b.notes) && a.before?.death === b.before?.death && a.number === b.number && a.count === b.count);
+}, (a, b) => a.execution === b.execution && sameNotes(a.notes, b.notes) && a.before?.death === b.before?.death && a.number === b.number && a.count === b.count && a.move === b.move);
 
 const FACES: Record<string, string> = { rest: "REST", jupyter: "Jupyter", agentcore: "AgentCore", agent_engine: "Agent Engine", e2b: "E2B", mcp: "MCP", librechat: "LibreChat", replay: "replay" };
 

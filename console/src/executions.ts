@@ -2,7 +2,7 @@
 // those before them are listed when somebody scrolls there.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ask, follow, moveWidget, pages, viewOf, type Execution, type Output, type Page, type ServerEvent } from "./api";
+import { ask, follow, moveWidget, pages, showAgain, viewOf, type Execution, type Output, type Page, type ServerEvent } from "./api";
 
 /** So long is waited before each further try, and then as the last says. */
 export const AGAIN_SECONDS = [1, 2, 5, 10, 30];
@@ -27,6 +27,8 @@ export interface Followed {
   /** Have the outputs of these in memory and keep them there before others; have all listed that come after so many. */
   want: (ids: string[], from: number) => void;
   wantAll: () => void;
+  /** What the kernel told after the end of an execution, as somebody moved a widget of it; null: it did not take that. */
+  hear: (id: string, events: ServerEvent[] | null) => void;
 }
 
 function weigh(execution: Execution): number {
@@ -54,9 +56,11 @@ const LOOK_MILLISECONDS = 80;
 export function useExecutions(id: string, whole = false): Followed {
   const wanted = useRef<(ids: string[], from: number) => void>(() => undefined);
   const wantedAll = useRef<() => void>(() => undefined);
+  const heard = useRef<Followed["hear"]>(() => undefined);
   const [shown, setShown] = useState<Followed>({
     executions: [], earlier: 0, loaded: false, problem: "", changes: 0,
-    want: (ids, from) => wanted.current(ids, from), wantAll: () => wantedAll.current() });
+    want: (ids, from) => wanted.current(ids, from), wantAll: () => wantedAll.current(),
+    hear: (name, events) => heard.current(name, events) });
   const state = useRef(shown);
 
   useEffect(() => {
@@ -164,6 +168,19 @@ export function useExecutions(id: string, whole = false): Followed {
       }
     }
 
+    heard.current = (execution, events) => {
+      const before = known.get(execution);
+      if (!before) return;
+      if (events === null) known.set(execution, { ...before, outputs: before.outputs.map(showAgain) });
+      let streamed: Streamed = { outputs: before.late, clearNext: false };
+      for (const event of events ?? []) {
+        const outputs = streamed.outputs;
+        streamed = apply(streamed, event);
+        if (streamed.outputs === outputs) changeOthers(event);
+      }
+      known.set(execution, { ...known.get(execution)!, late: streamed.outputs });
+      show();
+    };
     wantedAll.current = () => { all = true; bring(); };
     wanted.current = (ids, from) => {
       inSight = new Set(ids);

@@ -1,10 +1,12 @@
 // What code puts out. Text and pictures are shown here; HTML in a frame of its own, from which nothing gets out.
 
+import { createContext } from "preact";
 import { memo } from "preact/compat";
-import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useContext, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { MOST_SPANS, parseAnsi } from "./ansi";
 import { stateOf, viewOf, type Output, type Text } from "./api";
-import type { Given } from "./frames/talk";
+import type { Given, Move } from "./frames/talk";
+import { readMove } from "./moves";
 
 const LINES_SHOWN = 400;
 const NEAR_END = 8;
@@ -161,12 +163,20 @@ function Figure({ kind, figure, plain, of }: Found & { plain?: string; of: objec
   return <>{plain !== undefined && <Terminal text={plain} />}<p class="hint">This figure is too large for this page. It shows in JupyterLab, which <b>Attach</b> opens.</p></>;
 }
 
+/** Takes what somebody did to a widget to its kernel; null where none is there to hear of it, undefined until that is known. */
+export const Mover = createContext<((move: Move) => void) | null | undefined>(null);
+
 /** What a kernel has said of a widget is drawn; of one whose kernel said nothing that is kept, there is its text. */
 function Widget({ data, plain }: { data: Record<string, unknown>; plain?: string }) {
   const view = viewOf({ data } as Output);
   const state = stateOf({ data } as Output);
-  const given = useMemo(() => ({ widget: { view: view!, state: state! } }), [view, state]);
-  if (view !== undefined && state) return <Frame kind="widgets" given={given} of={data} />;
+  const move = useContext(Mover);
+  const moves = move === undefined ? undefined : move !== null;
+  const given = useMemo(() => ({ widget: { view: view!, state: state!, moves } }), [view, state, moves]);
+  if (view !== undefined && state) {
+    const take = (asked: unknown) => { const read = readMove(asked, state); if (read) move?.(read); };
+    return <Frame kind="widgets" given={given} of={data} onMove={take} />;
+  }
   return <>{plain !== undefined && <Terminal text={plain} />}<p class="hint">A widget, as text and as it was at first. It moves in JupyterLab, which <b>Attach</b> opens.</p></>;
 }
 
@@ -185,7 +195,7 @@ function Html({ html, plain, of }: { html: string; plain?: string; of: object })
 /** What is as it was is not drawn again. */
 function isSame(one: Given, other: Given): boolean {
   return one.html === other.html && one.text === other.text && one.latex === other.latex
-    && one.widget?.view === other.widget?.view && one.widget?.state === other.widget?.state
+    && one.widget?.view === other.widget?.view && one.widget?.state === other.widget?.state && one.widget?.moves === other.widget?.moves
     && (one.figure === other.figure || JSON.stringify(one.figure) === JSON.stringify(other.figure));
 }
 
@@ -197,7 +207,7 @@ export const addressOf = (kind: string) => `/console/${kind}.html?${FRAME_HASHES
 const known = new WeakMap<object, number>();
 
 /** A frame of an origin of its own, from which nothing gets out: it is given what it shows, and says how high that is. */
-export function Frame({ kind, given, of }: { kind: "output" | "prose" | "plotly" | "vega" | "widgets"; given: Given; of?: object }) {
+export function Frame({ kind, given, of, onMove }: { kind: "output" | "prose" | "plotly" | "vega" | "widgets"; given: Given; of?: object; onMove?: (asked: unknown) => void }) {
   const frame = useRef<HTMLIFrameElement>(null);
   const [height, setHeight] = useState(of && known.get(of) || 60);
   const ready = useRef(false);
@@ -210,6 +220,7 @@ export function Frame({ kind, given, of }: { kind: "output" | "prose" | "plotly"
     };
     const hear = (event: MessageEvent) => {
       if (event.source === null || event.source !== frame.current?.contentWindow) return;
+      if (event.data?.move !== undefined) onMove?.(event.data.move);
       if (event.data?.ready === true) { ready.current = true; shown.current = null; show(); }
       const wanted = Number(event.data?.height);
       if (!(wanted >= 0)) return;
@@ -220,6 +231,6 @@ export function Frame({ kind, given, of }: { kind: "output" | "prose" | "plotly"
     addEventListener("message", hear);
     if (ready.current) show();
     return () => removeEventListener("message", hear);
-  }, [given, of]);
+  }, [given, of, onMove]);
   return <iframe ref={frame} class={`frame ${kind}`} title={TITLES[kind]} sandbox="allow-scripts" src={addressOf(kind)} style={{ height: `${height}px` }} />;
 }

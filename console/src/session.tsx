@@ -1,6 +1,6 @@
 // One session: its cells as they run, a cell to run, and the kernel's verbs.
 
-import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { later, Problem, useAct } from "./answers";
 import { ask, download, type ChangedFile, type Execution, type Failure, type Session, type Who } from "./api";
 import type { AttachToken } from "./attach";
@@ -8,6 +8,7 @@ import { Cells, type Keys } from "./cells";
 import type { Editor } from "./editor";
 import { useExecutions } from "./executions";
 import { headersOf, LeaseBar, TakeOver } from "./lease";
+import { Moves } from "./moves";
 import { useNotes, type Note } from "./notes";
 import { Idle, State } from "./sessions";
 import { size, useNow, When } from "./time";
@@ -29,7 +30,7 @@ type Panel = "" | "variables" | "files";
 
 export function SessionPage({ id, who }: { id: string; who: Who }) {
   const may = who.scope !== "read";
-  const { executions, earlier, loaded, problem, changes, want, wantAll } = useExecutions(id);
+  const { executions, earlier, loaded, problem, changes, want, wantAll, hear } = useExecutions(id);
   const notes = useNotes(id, changes);
   const [session, setSession] = useState<Session | null>(null);
   const [failed, setFailed] = useState("");
@@ -82,6 +83,9 @@ export function SessionPage({ id, who }: { id: string; who: Who }) {
     }
   }
 
+  const moves = useMemo(() => new Moves(id, hear, setFailed), [id]);
+  const generation = session && (live && may ? session.generation : 0);
+  const mover = useMemo(() => (generation === null ? undefined : generation ? { generation, move: moves.add.bind(moves) } : null), [moves, generation]);
   const interrupt = () => act("POST", "/interrupt");
   const restart = () => act("POST", "/restart", "Restart the kernel? Its variables are lost; files stay.");
   const commands = live && may;
@@ -140,7 +144,7 @@ export function SessionPage({ id, who }: { id: string; who: Who }) {
         <p class="empty">Nothing has run here yet.{usable && may && " Write code below and press Shift+Enter."}</p>
       )}
       <div class="halves">
-        <Cells executions={executions} notes={loaded ? notes : NO_NOTES} earlier={earlier} want={want} target={target} onFile={showFile} keys={keys} />
+        <Cells executions={executions} notes={loaded ? notes : NO_NOTES} earlier={earlier} want={want} target={target} onFile={showFile} keys={keys} mover={mover} />
         {live && panel === "variables" && <Variables id={id} ended={ended} busy={busy} may={may} />}
         {session && panel === "files" && <Files session={session} executions={executions} earlier={earlier} onEarlier={wantAll} ended={ended} may={may && live} opened={opened} />}
       </div>

@@ -68,7 +68,8 @@ REST: Final[Table] = {
         *("POST /v1/sessions", f"DELETE {S}", f"POST {S}/interrupt", f"POST {S}/restart", f"POST {S}/executions"),
         *(f"POST {S}/hibernate", f"POST {S}/resume"),
         *(f"POST {S}/undo", f"POST {S}/checkpoints", f"DELETE {S}/checkpoints/{{checkpoint_id}}"),
-        *(f"POST {S}/executions/{{execution_id}}/interrupt", f"POST {S}/commands", f"DELETE {S}/tasks/{{task_id}}"),
+        *(f"POST {S}/executions/{{execution_id}}/{verb}" for verb in ("interrupt", "widgets")),
+        *(f"POST {S}/commands", f"DELETE {S}/tasks/{{task_id}}"),
         # To follow one is `run` too: it keeps the program, and with it the session, from ending.
         *(f"POST {S}/programs", f"GET {G}/events"),
         *(f"POST {G}/{verb}" for verb in ("input", "size", "signal")),

@@ -38,6 +38,7 @@ from kernel_gateway.services.executions.outputs import Outputs
 from kernel_gateway.services.executions.program_streams import ProgramStreams
 from kernel_gateway.services.executions.programs import Programs
 from kernel_gateway.services.executions.views import Start, Views
+from kernel_gateway.services.executions.widget_moves import WidgetMoves
 from kernel_gateway.services.figures import LiveFigures
 from kernel_gateway.services.foundation import Foundation
 from kernel_gateway.services.gateways import Gateways
@@ -368,6 +369,7 @@ class Services(Foundation):
         self.tasks = Tasks(self.registry)
         self.contexts = Contexts(self.database, self.registry, self.sessions)
         self.inspection = Inspection(self.registry, self.background, self.settings)
+        self.widget_moves = WidgetMoves(self.registry, self.database, self.background, self.settings)
         self.outputs = Outputs(self.mirrors, self.kept_outputs, self.registry)
         self._build_programs()
 

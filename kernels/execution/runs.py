@@ -56,10 +56,18 @@ class Runs:
 
     def begin(self, msg_id: str, session: str, execution_id: str) -> None:
         """This request runs for that execution; what it shows is its own until `end`."""
-        self._executions[msg_id, session] = execution_id
+        self.attribute(msg_id, session, execution_id)
         self._open[msg_id] = session
+
+    def attribute(self, msg_id: str, session: str, execution_id: str) -> None:
+        """What comes of this request is late output of that execution: of a move of a widget that it shows."""
+        self._executions[msg_id, session] = execution_id
         while len(self._executions) > MOST_RUNS:
             self._executions.popitem(last=False)
+
+    def is_known(self, message: Message) -> bool:
+        """Whether it came of a request that is some execution's."""
+        return (message.parent_id, message.parent_session) in self._executions
 
     def end(self, msg_id: str, session: str) -> None:
         """Nobody listens to this request any more."""
@@ -82,7 +90,7 @@ class Runs:
         """
         if message.msg_type not in OUTPUTS and message.msg_type not in COMMS:
             return None
-        if message.parent_type not in ("", "execute_request"):
+        if message.parent_type not in ("", "execute_request") and not self.is_known(message):
             return self._unless_durable("", number)
         session = self._open.get(message.parent_id)
         if session is not None and message.parent_session in ("", session):

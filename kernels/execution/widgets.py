@@ -124,6 +124,13 @@ class Widgets:
             waiting += model.parts
         return {"version_major": 2, "version_minor": 0, "state": found}
 
+    def list_movable(self, model_id: str) -> frozenset[str]:
+        """The values that a front end may set of a widget that is displayed, or part of one; none of any other."""
+        model = self._models.get(model_id)
+        if model is None or not self._views_of(model_id):
+            return frozenset()
+        return frozenset(name for name in model.values if not name.startswith("_"))
+
     def _take(self, msg_type: str, content: Content, buffers: Sequence[bytes]) -> Change | None:
         model_id, data = content.get("comm_id"), content.get("data")
         if not isinstance(model_id, str) or not 0 < len(model_id) <= _LONGEST_ID or encodable(model_id)[0] != model_id:

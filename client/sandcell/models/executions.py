@@ -143,6 +143,35 @@ class Submission(Model, forbid_unknown_fields=True):
     sync: SyncMode | None = None
 
 
+_Scalar = str | int | float | bool | None
+
+
+class WidgetMove(Model, forbid_unknown_fields=True):
+    """Body of `POST /v1/sessions/{id}/executions/{eid}/widgets`: what somebody did to a widget that the cell shows.
+
+    `model_id` is the widget, or one that it is made of; `state` its new values by name, each a text, a number, true,
+    false, null, or a list or an object of those. `event` is a click, of a button.
+    """
+
+    model_id: str
+    state: dict[str, _Scalar | list[_Scalar] | dict[str, _Scalar]] = msgspec.field(default_factory=dict)
+    event: Literal["click"] | None = None
+
+
+class WidgetEvent(Model):
+    """What the kernel told while it carried out a move; `event` and `data` as in an execution's events."""
+
+    event: str
+    data: dict[str, Any]
+
+
+class WidgetMoved(Model):
+    """What came of a move, in order; it is late output of the execution, too."""
+
+    generation: int
+    events: list[WidgetEvent]
+
+
 class Event(Model):
     """One entry of an execution's log; `sequence` starts at 1 and is the SSE id.
 

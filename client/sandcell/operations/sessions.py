@@ -12,7 +12,7 @@ from typing import Any, Literal, TypedDict
 
 from sandcell.errors import StillRunning
 from sandcell.models.commands import Command
-from sandcell.models.executions import Execution, ExecutionPage, Language, LanguageRuntime, OnBusy
+from sandcell.models.executions import Execution, ExecutionPage, Language, LanguageRuntime, OnBusy, WidgetMoved
 from sandcell.models.model import Page
 from sandcell.models.sessions import KeepVariables, Note, Session, SessionStatus
 from sandcell.models.sync import SyncMode
@@ -319,6 +319,26 @@ def interrupt_execution(session_id: str, execution_id: str) -> Operation[Executi
     """Interrupt one execution, queued or running."""
     ask = Ask("POST", f"{SESSIONS}/{quote(session_id)}/executions/{quote(execution_id)}/interrupt")
     return decode((yield from exchange(ask, repeatable=True)), Execution)
+
+
+def move_widget(
+    session_id: str,
+    execution_id: str,
+    model_id: str,
+    state: dict[str, Any] | None = None,
+    *,
+    event: Literal["click"] | None = None,
+    lease: str | None = None,
+) -> Operation[WidgetMoved]:
+    """Set values of a widget that an execution shows, or click it; the answer has what its callbacks did.
+
+    `model_id` is that of the widget's model, or of one that it is made of, as its output says. Raises `Conflict` while
+    code runs, `NotFound` for a widget that the kernel does not display. It is never sent twice.
+    """
+    body = omit_none(model_id=model_id, state=state, event=event)
+    address = f"{SESSIONS}/{quote(session_id)}/executions/{quote(execution_id)}/widgets"
+    ask = Ask("POST", address, json=body, headers=lease_header(lease))
+    return decode((yield from exchange(ask, repeatable=False)), WidgetMoved)
 
 
 def command(

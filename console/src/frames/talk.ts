@@ -2,7 +2,10 @@
 // that is. The origin of a frame is none, so neither side can name the other's; each looks at who sent a message.
 
 /** What the page sends; of each kind of frame one field. */
-export interface Given { html?: string; text?: string; latex?: boolean; figure?: unknown; widget?: { view: string; state: Record<string, unknown> } }
+export interface Given { html?: string; text?: string; latex?: boolean; figure?: unknown; widget?: { view: string; state: Record<string, unknown>; moves?: boolean } }
+
+/** What a frame of widgets asks for: new values of one that it shows, or a click on it. The page looks at each before it does that. */
+export interface Move { model: string; state?: Record<string, unknown>; event?: "click" }
 
 function measure(): void {
   parent.postMessage({ height: Math.ceil(document.body.getBoundingClientRect().bottom) }, "*");

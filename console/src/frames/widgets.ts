@@ -1,7 +1,8 @@
-// Jupyter's own widgets as their kernel last described them, from their state alone: what a cell shows of its progress moves,
-// and controls show how they stand. Those of other packages are scripts of their authors, which do not run here.
+// Jupyter's own widgets as their kernel last described them, from their state alone: what a cell shows of its progress moves.
+// What somebody does to a control is told to the page, where the kernel is there to hear of it. Widgets of other packages are
+// scripts of their authors, which do not run here.
 
-import { clean, listen } from "./talk";
+import { clean, listen, type Given, type Move } from "./talk";
 
 interface Model { model_name?: unknown; model_module?: unknown; state?: Record<string, unknown>; buffers?: { path?: unknown; data?: unknown }[] }
 type State = Record<string, unknown>;
@@ -16,6 +17,8 @@ const LAYOUT = /^(width|height|(min|max)_(width|height)|margin|padding|border(_(
 let models: Record<string, Model> = {};
 let drawn = 0;
 let controls = 0;
+/** Whether the kernel hears of what is moved. */
+let moves = false;
 /** Which of its pages somebody has opened here; by the widget. */
 const opened = new Map<string, number>();
 
@@ -43,12 +46,31 @@ function format(value: unknown, how: unknown): string {
   return typeof value === "number" && digits ? value.toFixed(Number(digits)) : text(value);
 }
 
-function control<T extends HTMLInputElement | HTMLTextAreaElement | HTMLSelectElement | HTMLButtonElement>(made: T, about: Partial<T> = {}): T {
+type Control = HTMLInputElement | HTMLTextAreaElement | HTMLSelectElement | HTMLButtonElement;
+
+/** What a control tells when it has been changed, or clicked; null: nothing, as what was written is no value. */
+type Tell<T> = (made: T) => Omit<Move, "model"> | null;
+
+function control<T extends Control>(id: string, made: T, about: Partial<T> = {}, tell?: Tell<T>): T {
   controls += 1;
-  return Object.assign(made, about, { disabled: true });
+  Object.assign(made, about, { disabled: !moves || !tell || own(id)?.state?.["disabled"] === true });
+  made.dataset["key"] = `${id} ${controls}`;
+  made.addEventListener(made instanceof HTMLButtonElement ? "click" : "change", () => {
+    const told = tell?.(made);
+    if (moves && told) parent.postMessage({ move: { model: id, ...told } satisfies Move }, "*");
+  });
+  return made;
 }
 
-const input = (type: string, value: unknown) => control(make("input"), { type, value: text(value) });
+const labelOf = (id: string) => text(own(id)?.state?.["description"]) || "Value";
+const input = (id: string, type: string, value: unknown, read?: (written: string) => unknown) =>
+  control(id, make("input"), { type, value: text(value), ariaLabel: labelOf(id) }, read && (({ value: written }) => {
+    const found = read(written);
+    return found === undefined ? null : { state: { value: found } };
+  }));
+const readText = (written: string) => written;
+const readNumber = (written: string) => (written.trim() !== "" && Number.isFinite(Number(written)) ? Number(written) : undefined);
+const readWhole = (written: string) => { const found = readNumber(written); return found === undefined ? undefined : Math.round(found); };
 
 function progress(state: State): HTMLElement {
   const least = number(state["min"], 0);
@@ -66,36 +88,41 @@ function progress(state: State): HTMLElement {
   return bar;
 }
 
-function slider(state: State): Node[] {
+function slider(id: string, state: State): Node[] {
   const labels = list(state["_options_labels"]);
   const chosen = labels.length ? state["index"] : state["value"];
   const values = Array.isArray(chosen) ? chosen : [chosen];
-  const range = (value: unknown) => {
-    const made = control(make("input"), { type: "range" });
-    const log = typeof state["base"] === "number" && typeof value === "number";
+  const base = typeof state["base"] === "number" ? state["base"] : 0;
+  const show = (each: unknown) => (labels.length ? text(labels[Number(each)]) : format(each, state["readout_format"]));
+  const readout = make("span", "readout", values.map(show).join(" – "));
+  const read = () => ranges.map((each) => (base ? base ** each.valueAsNumber : each.valueAsNumber)).sort((one, other) => one - other);
+  const ranges: HTMLInputElement[] = values.map((value) => {
+    const made = control(id, make("input"), { type: "range" }, () => ({ state: { [labels.length ? "index" : "value"]: Array.isArray(chosen) ? read() : read()[0] } }));
     made.min = text(labels.length ? 0 : state["min"]);
     made.max = text(labels.length ? labels.length - 1 : state["max"]);
-    made.step = labels.length ? "1" : "any";
-    made.value = text(log ? Math.log(value) / Math.log(state["base"] as number) : value);
+    made.step = labels.length ? "1" : number(state["step"], 0) > 0 ? text(state["step"]) : "any";
+    made.value = text(base && typeof value === "number" ? Math.log(value) / Math.log(base) : value);
     made.ariaLabel = text(state["description"]) || "Slider";
+    made.addEventListener("input", () => { readout.textContent = read().map(show).join(" – "); });
     return made;
-  };
-  const shown = values.map((each) => (labels.length ? text(labels[Number(each)]) : format(each, state["readout_format"])));
-  return [...values.map(range), ...(state["readout"] === false ? [] : [make("span", "readout", shown.join(" – "))])];
+  });
+  return [...ranges, ...(state["readout"] === false ? [] : [readout])];
 }
 
-function choice(state: State, many: boolean, rows: number): HTMLElement {
-  const made = control(make("select"), { multiple: many, size: rows });
+function choice(id: string, state: State, many: boolean, rows: number): HTMLElement {
+  const made = control(id, make("select"), { multiple: many, size: rows }, ({ selectedIndex, selectedOptions }) =>
+    ({ state: { index: many ? [...selectedOptions].map((each) => each.index) : selectedIndex < 0 ? null : selectedIndex } }));
   const chosen = many ? list(state["index"]) : [state["index"]];
   list(state["_options_labels"]).slice(0, MOST_DRAWN).forEach((each, at) => made.append(Object.assign(make("option", "", text(each)), { selected: chosen.includes(at) })));
   made.ariaLabel = text(state["description"]) || "Choice";
   return made;
 }
 
-function choices(state: State, type: string): HTMLElement {
+function choices(id: string, state: State, type: string): HTMLElement {
   return make("div", type === "radio" ? "box column" : "box", ...list(state["_options_labels"]).slice(0, 200).map((each, at) => {
-    if (type === "button") return control(make("button", "", text(each)), { ariaPressed: String(state["index"] === at) });
-    return make("label", "", control(make("input"), { type, checked: state["index"] === at }), ` ${text(each)}`);
+    const tell = () => ({ state: { index: at } });
+    if (type === "button") return control(id, make("button", "", text(each)), { ariaPressed: String(state["index"] === at) }, tell);
+    return make("label", "", control(id, make("input"), { type, name: id, checked: state["index"] === at }, tell), ` ${text(each)}`);
   }));
 }
 
@@ -142,28 +169,30 @@ function inner(name: string, id: string, state: State, level: number): Node[] | 
     case "Label": return [make("span", "", text(value))];
     case "HTML": case "HTMLMath": return [html(value)];
     case "IntSlider": case "FloatSlider": case "FloatLogSlider": case "IntRangeSlider": case "FloatRangeSlider":
-    case "SelectionSlider": case "SelectionRangeSlider": return slider(state);
-    case "IntText": case "BoundedIntText": case "FloatText": case "BoundedFloatText": return [input("number", value)];
-    case "Text": case "Combobox": return [input("text", value)];
-    case "Password": return [input("password", "")];
-    case "Textarea": return [control(make("textarea"), { value: text(value), rows: number(state["rows"], 2) || 2 })];
-    case "Checkbox": return [make("label", "", control(make("input"), { type: "checkbox", checked: value === true }), ` ${text(state["description"])}`)];
+    case "SelectionSlider": case "SelectionRangeSlider": return slider(id, state);
+    case "IntText": case "BoundedIntText": return [input(id, "number", value, readWhole)];
+    case "FloatText": case "BoundedFloatText": return [Object.assign(input(id, "number", value, readNumber), { step: "any" })];
+    case "Text": case "Combobox": return [input(id, "text", value, readText)];
+    case "Password": return [input(id, "password", "", readText)];
+    case "Textarea": return [control(id, make("textarea"), { ariaLabel: labelOf(id), value: text(value), rows: number(state["rows"], 2) || 2 }, (made) => ({ state: { value: made.value } }))];
+    case "Checkbox": return [make("label", "", control(id, make("input"), { type: "checkbox", checked: value === true, ariaLabel: labelOf(id) }, (made) => ({ state: { value: made.checked } })), ` ${text(state["description"])}`)];
     case "Valid": return [make("span", "", value === true ? "✓" : `✗ ${text(state["readout"])}`)];
     case "Button": case "ToggleButton": case "FileUpload": {
-      const made = control(make("button", "", text(state["description"]) || text(state["tooltip"]) || "Button"));
+      const tell: Record<string, Tell<HTMLButtonElement>> = { Button: () => ({ event: "click" }), ToggleButton: () => ({ state: { value: value !== true } }) };
+      const made = control(id, make("button", "", text(state["description"]) || text(state["tooltip"]) || "Button"), {}, tell[name]);
       const colour = stateOf(state["style"])["button_color"];
       if (typeof colour === "string") made.style.backgroundColor = colour;
       if (name === "ToggleButton") made.ariaPressed = String(value === true);
       return [made];
     }
-    case "Dropdown": return [choice(state, false, 1)];
-    case "Select": return [choice(state, false, number(state["rows"], 5) || 5)];
-    case "SelectMultiple": return [choice(state, true, number(state["rows"], 5) || 5)];
-    case "RadioButtons": return [choices(state, "radio")];
-    case "ToggleButtons": return [choices(state, "button")];
-    case "ColorPicker": return [control(make("input"), { type: "color", value: text(value) }), text(value)].map((each) => (typeof each === "string" ? make("span", "readout", each) : each));
-    case "DatePicker": case "Time": case "Datetime": case "NaiveDatetime": return [input("text", writeDate(value))];
-    case "TagsInput": case "ColorsInput": case "IntsInput": case "FloatsInput": return [input("text", list(value).map(text).join(", "))];
+    case "Dropdown": return [choice(id, state, false, 1)];
+    case "Select": return [choice(id, state, false, number(state["rows"], 5) || 5)];
+    case "SelectMultiple": return [choice(id, state, true, number(state["rows"], 5) || 5)];
+    case "RadioButtons": return [choices(id, state, "radio")];
+    case "ToggleButtons": return [choices(id, state, "button")];
+    case "ColorPicker": return [input(id, "color", value, readText), make("span", "readout", text(value))];
+    case "DatePicker": case "Time": case "Datetime": case "NaiveDatetime": return [input(id, "text", writeDate(value))];
+    case "TagsInput": case "ColorsInput": case "IntsInput": case "FloatsInput": return [input(id, "text", list(value).map(text).join(", "))];
     case "Play": return [make("span", "readout", text(value))];
     case "Image": return [media(id, "img", "image")];
     case "Video": return [media(id, "video", "video")];
@@ -207,11 +236,37 @@ function draw(id: string, level: number): HTMLElement {
   return made;
 }
 
-listen(({ widget }) => {
-  if (!widget) return;
+type Shown = NonNullable<Given["widget"]>;
+/** In which somebody writes, and has not ended. */
+let dirty: Control | null = null;
+addEventListener("input", ({ target }) => { if (target instanceof HTMLTextAreaElement || (target instanceof HTMLInputElement && ["text", "number", "password"].includes(target.type))) dirty = target; });
+addEventListener("change", () => { dirty = null; });
+// A browser tells of no change of what was drawn again meanwhile.
+addEventListener("focusout", ({ target }) => { if (dirty !== null && target === dirty) dirty.dispatchEvent(new Event("change", { bubbles: true })); });
+
+/** What came while somebody held a slider: it would be drawn under their hand. */
+let later: Shown | null = null;
+let held = false;
+addEventListener("pointerdown", (event) => { held = event.target instanceof HTMLInputElement && event.target.type === "range"; });
+for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => { held = false; setTimeout(() => { if (later) show(later); }); });
+
+function show(widget: Shown): void {
+  if (held) { later = widget; return; }
+  later = null;
   models = (widget.state ?? {}) as Record<string, Model>;
+  moves = widget.moves === true;
   drawn = controls = 0;
+  const before = document.activeElement as Control | null;
+  const key = before?.dataset?.["key"];
+  const written = before !== null && before === dirty ? before.value : null;
+  dirty = null;
   const root = draw(widget.view, 0);
-  const hint = "Its controls show how they stand. They move in JupyterLab, which Attach opens.";
-  document.body.replaceChildren(...(own(widget.view) ? [root] : []), ...(controls ? [make("p", "hint", hint)] : []));
-});
+  const hint = "Its controls show how they stand. They move while its kernel lives and nothing runs, for who may run code.";
+  document.body.replaceChildren(...(own(widget.view) ? [root] : []), ...(controls && widget.moves === false ? [make("p", "hint", hint)] : []));
+  // Who was at a control stays there, with what they have written.
+  const after = key ? [...document.querySelectorAll<Control>("[data-key]")].find((each) => each.dataset["key"] === key) : undefined;
+  if (after && written !== null) { after.value = written; dirty = after; }
+  after?.focus();
+}
+
+listen(({ widget }) => { if (widget) show(widget); });

@@ -271,9 +271,12 @@ def _with_origin(row: ExecutionRow, origin: ExecutionRow) -> ExecutionRow:
 
 
 def _changes_widget(hub: Hub, message: Message) -> bool:
-    """Whether code that was executed has changed something displayed; what a front end moves is on no record."""
+    """Whether code that was executed, or a move of ours, has changed something displayed.
+
+    What an attached client moves is on no record.
+    """
     return (
         message.msg_type in COMMS
-        and message.parent_type == "execute_request"
+        and (message.parent_type == "execute_request" or hub.runs.is_known(message))
         and hub.widgets.change_of(message.content) is not None
     )

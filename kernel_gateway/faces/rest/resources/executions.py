@@ -13,7 +13,7 @@ from kernel_gateway.faces.rest.resources.leases import HOLDS, LEASE_HEADER
 from kernel_gateway.faces.rest.responses import EVENTS, answer_accepted, answer_events
 from kernel_gateway.faces.rest.route import Errors, Route
 from kernel_gateway.faces.rest.sse import read_last_event_id
-from sandcell.models.executions import Event, Execution, ExecutionPage, Submission
+from sandcell.models.executions import Event, Execution, ExecutionPage, Submission, WidgetMove, WidgetMoved
 
 MOST_KEY_CHARACTERS: Final = 200
 
@@ -56,6 +56,12 @@ async def follow_execution(call: Call) -> Response:
 
 async def interrupt_execution(call: Call) -> Execution:
     return await call.services.executions.interrupt(call.principal, call.ids["session_id"], call.ids["execution_id"])
+
+
+async def move_widget(call: Call) -> WidgetMoved:
+    ids, lease = call.ids, call.headers.get(LEASE_HEADER)
+    moves = call.services.widget_moves
+    return await moves.move(call.principal, ids["session_id"], ids["execution_id"], call.body, lease)
 
 
 def read_idempotency_key(header: str | None) -> str | None:
@@ -145,5 +151,17 @@ ROUTES: Final[tuple[Route, ...]] = (
         summary="Interrupt an execution",
         result=Execution,
         errors=LIVE,
+    ),
+    Route(
+        "POST",
+        f"{EXECUTION}/widgets",
+        move_widget,
+        name="moveWidget",
+        event="MoveWidget",
+        summary="Set values of a widget that the execution shows, or click it; 409 while code runs",
+        result=WidgetMoved,
+        body=WidgetMove,
+        headers=HOLDS,
+        errors=(*LIVE, e.SessionBusy, e.InvalidRequest, e.PayloadTooLarge, e.LimitReached, e.DeadlinePassed),
     ),
 )

@@ -34,6 +34,7 @@ CELL = {"cell_type": "code", "metadata": {}, "source": "1", "outputs": [], "exec
 NOTEBOOK = {"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": [CELL]}
 BODIES: dict[str, Any] = {
     "StartSession": {"workspace_id": "{workspace_id}"},
+    "WidgetMove": {"model_id": "model", "state": {"value": 1}},
     "Submission": {"code": "1"},
     "CommandRequest": {"command": "true"},
     "StartProgram": {"command": ["true"]},
