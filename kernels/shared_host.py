@@ -3,7 +3,8 @@
 Each gateway has a data directory, whose lock its launcher holds for as long as it lives, and says in its run directory
 which gateways it belongs to (`HostPlaces.prepare`). A sandbox that was taken over stays where it lies; a mark in its
 directory names the data directory of who has it now, and a note in that one where it lies. The lock decides: nobody
-takes from a launcher that lives, nobody begins to live while something is taken from it.
+begins to live while something is taken from it, and a launcher that lives is asked (`sandbox_release`): it ends the
+life of its service that has used the sandbox, which has lost its lease, and lets go of it.
 """
 
 from __future__ import annotations
@@ -14,18 +15,20 @@ import fcntl
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
+from kernels import sandbox_release
 from kernels.errors import SandboxFailed, SandboxGone
 from kernels.oci.namespaces import idmap
 from kernels.oci.places import Announcement, HostPlaces
 from kernels.oci.runtime import OciRuntime
 from kernels.sandbox import Finding, PagedOut, RuntimeSettings, SandboxInfo, SandboxSpec, SandboxUsage
+from kernels.sandbox_release import Wanted
 
 MARK: Final = "taken-by"
 NOTES: Final = "taken"
@@ -122,6 +125,26 @@ class SharedHost:
         for other in self._others.values():
             other.let_go()
 
+    @contextlib.asynccontextmanager
+    async def releasing(self, end_user: Callable[[str], Awaitable[None]]) -> AsyncIterator[None]:
+        """Let others have what they ask for. `end_user` ends the service that has used a sandbox, if one has."""
+
+        async def release(wanted: Wanted) -> None:
+            sandbox_id, home = wanted.sandbox_id, self._find(wanted.sandbox_id).places.sandboxes
+            self._own.require_id(sandbox_id)
+            await end_user(sandbox_id)
+            if not (home / sandbox_id).is_dir():  # what its service was making or removing is gone with that
+                raise SandboxGone(f"there is no sandbox {sandbox_id}")
+            await asyncio.to_thread(self._write, home / sandbox_id / MARK, wanted.data.encode())
+            if self._taken.pop(sandbox_id, None) is None:
+                self._away.add(sandbox_id)
+            else:
+                (self._data / NOTES / sandbox_id).unlink(missing_ok=True)
+
+        self._own.places.prepare()
+        async with sandbox_release.answering(self._own.places.release, release):
+            yield
+
     def _find(self, sandbox_id: str) -> OciRuntime:
         if sandbox_id in self._away:
             raise SandboxGone(f"another gateway has taken over the sandbox {sandbox_id}")
@@ -141,21 +164,28 @@ class SharedHost:
         return None
 
     def _take(self, sandbox_id: str) -> OciRuntime:
-        """The runtime of a sandbox that is this gateway's from now on; raises SandboxGone while another's lives."""
+        """The runtime of a sandbox that is this gateway's from now on.
+
+        Raises SandboxGone where it is another's that does not let go of it, SandboxFailed where that is not said.
+        """
         with self._guard:
             found = self._look_elsewhere(sandbox_id)
             if found is None and sandbox_id not in self._away:
                 return self._find(sandbox_id)
             self._own.places.prepare()  # where it is shown
-            with self._take_turn():
-                place = self._data if found is None else Path(found.data)
-                holder = self._read_holder(place, sandbox_id)
-                with _hold_lock(holder / "lock", sandbox_id):
-                    if found is not None:  # before the mark, without which it says nothing
-                        self._write(self._data / NOTES / sandbox_id, msgspec.json.encode(found))
+        place = self._data if found is None else Path(found.data)
+        holder = self._read_holder(place, sandbox_id)
+        held_at = HostPlaces(replace(self._settings, data_directory=holder))
+        if holder != self._data:
+            if found is not None:  # before the mark, without which it says nothing
+                self._write(self._data / NOTES / sandbox_id, msgspec.json.encode(found))
+            with self._take_turn(), _hold_lock(holder / "lock") as has_ended:
+                if has_ended:
                     self._write(place / "sandboxes" / sandbox_id / MARK, bytes(self._data))
-            # What the other's service saw of it; that process has ended, and so its mounts.
-            idmap.unmount_view(HostPlaces(replace(self._settings, data_directory=holder)).views / sandbox_id)
+            if not has_ended:  # without the turn: others are not to wait for its answer
+                sandbox_release.ask(held_at.release, Wanted(sandbox_id, str(self._data)))
+            idmap.unmount_view(held_at.views / sandbox_id)  # of a service that has ended by now
+        with self._guard:
             self._away.discard(sandbox_id)
             if found is not None:
                 self._taken[sandbox_id] = self._open(found)
@@ -210,17 +240,15 @@ class SharedHost:
 
 
 @contextlib.contextmanager
-def _hold_lock(place: Path, sandbox_id: str) -> Iterator[None]:
-    """The lock of a data directory whose launcher has ended, which keeps another from starting meanwhile."""
+def _hold_lock(place: Path) -> Iterator[bool]:
+    """Whether the launcher of this data directory has ended: then its lock, which keeps another from starting."""
     try:
         lock = place.open("rb")
     except FileNotFoundError:  # the whole directory is gone
-        yield
+        yield True
         return
     with lock:
-        if not _try_lock(lock):
-            raise SandboxGone(f"the launcher that has the sandbox {sandbox_id} lives")
-        yield
+        yield _try_lock(lock)
 
 
 def _try_lock(file: IO[Any]) -> bool:

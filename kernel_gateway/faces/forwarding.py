@@ -104,7 +104,7 @@ class Forwards:
             return home
         if home.live:
             async with asyncio.timeout(LOOKUP_SECONDS):
-                await self._gateways.wait_taken()
+                await self._gateways.wait_arrived(home)
         return None
 
     async def connect(self, named: Named, request: HTTPServerRequest) -> tuple[Home, IOStream] | None:

@@ -8,9 +8,13 @@ log, the outputs and the outcome become what they would have been.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
+import os
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
+from typing import TypeAlias
 
 import structlog
 from msgspec.structs import replace
@@ -38,17 +42,22 @@ from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
 from kernel_gateway.storage.hibernations import HibernationRow
 from kernel_gateway.storage.sessions import SessionRow
 from kernel_gateway.storage.states import checkpoints, gateways
-from kernels.errors import Death, KernelDied, KernelsError, SandboxGone
+from kernels.errors import DeadlineExceeded, Death, KernelDied, KernelsError, SandboxGone
 from kernels.languages import PYTHON
 from kernels.sandbox import SandboxInfo, SandboxRuntime
 
 log = structlog.get_logger(__name__)
+Work: TypeAlias = Callable[[], Awaitable[None]]
 ATTACHED_FACE = "jupyter"
 TAKE_PAUSES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 1.0)
-"""In leases, after each attempt to take a sandbox over before the last: what fails may only be passing.
+"""In leases, after each attempt to take a sandbox over before the last: what fails may only be passing."""
+ATTEMPT_SECONDS = (4.0, 16.0, 40.0)
+"""How long the first attempts at a sandbox may take, and those after them.
 
-Short ones first: until all that were taken at once are had or given up, none of them answers.
+A short one first: one that hangs has the place of another meanwhile, and those that are well need milliseconds.
 """
+START_SECONDS = 10.0
+"""How long the start of one of several gateways waits for its sessions: those that take longer arrive later."""
 CUT_SHORT = (
     "the service restarted while this ran in a sandbox that does not keep output meanwhile (one of an older release, or"
     " a program of its own beside the kernel): the output since is lost, while its code may still run"
@@ -63,7 +72,10 @@ TAKEN_OVER = Death(
 
 
 class Adoption:
-    """`run` once at start, before any call is served."""
+    """`run` once at start, before any call is served; `take_over` for what was another gateway's.
+
+    Each session is taken up by itself: one whose sandbox does not answer holds up no other.
+    """
 
     def __init__(
         self,
@@ -79,6 +91,8 @@ class Adoption:
         lifecycle: Lifecycle,
         commands: Commands,
         program_streams: ProgramStreams,
+        finish_undo: Callable[[LiveSession], None],
+        let_go: Callable[[], None] = lambda: os._exit(1),
     ) -> None:
         self._commands = commands
         self._program_streams = program_streams
@@ -91,7 +105,15 @@ class Adoption:
         self._background = background
         self._builder = builder
         self._lifecycle = lifecycle
+        self._finish_undo = finish_undo
+        self._let_go = let_go
         self._adopting = asyncio.Semaphore(settings.starts_at_once)
+        self._arriving: dict[str, asyncio.Task[None]] = {}
+        """Sessions that are this gateway's and not served yet, by their workspaces."""
+        self._listing = asyncio.Lock()
+        self._lists = 0
+        """How many lists of sandboxes have begun; `_listed` is the last one."""
+        self._listed: dict[str, SandboxInfo] = {}
         self.taking: set[str] = set()
         """Sandboxes that are being taken over: they may be this gateway's already, and have no session here yet."""
 
@@ -99,86 +121,134 @@ class Adoption:
         """Take up every READY session; gives the sandboxes that were found on the host."""
         rows, snapshots = await self._database.run(_load)
         infos = {info.sandbox_id: info for info in await self._runtime.list()}
-        try:
-            if self._database.lease is not None:
-                # The last process may have ended between a takeover in the database and that of the sandboxes.
-                awake = [
-                    row for row in rows if row.status != "HIBERNATED"
-                ]  # of the others there is none to be asked for
-                infos |= await self._take_sandboxes([row.id for row in awake if row.sandbox_id not in infos])
-            await self._adopt_all(rows, snapshots, infos, gone=VANISHED)
-        finally:
-            self.taking.clear()
+        # All are known before the first is taken up: none of their sandboxes may pass for an orphan.
+        self.taking.update(row.sandbox_id for row in rows)
+        found = [(row, snapshots.get(row.id), infos.get(row.sandbox_id)) for row in rows]
+        if self._database.lease is None:
+            # An error of the database ends them all, and the start: no session may be served half taken up.
+            async with asyncio.TaskGroup() as group:
+                for row, snapshot, info in found:
+                    group.create_task(self._take_up(row, snapshot, info, VANISHED))
+        elif found:
+            begun = [self._begin(row, self._choose_work(row, snapshot, info)) for row, snapshot, info in found]
+            await asyncio.wait(begun, timeout=START_SECONDS)
         return tuple(infos.values())
 
     async def take_over(self, session_ids: Sequence[str]) -> None:
-        """Take up sessions that were another gateway's a moment ago.
+        """Begin to take up sessions that were another gateway's a moment ago; `wait_arrived` waits for one.
 
         A sandbox that is reached from here too, as a pod is, goes on; else it is as if a host was lost.
         """
-        try:
-            infos = await self._take_sandboxes(session_ids)
-            rows, snapshots = await self._database.run(lambda c: _load_taken(c, session_ids, infos))
-            await self._adopt_all(rows, snapshots, infos, gone=TAKEN_OVER)
-        finally:
-            self.taking.clear()
+        rows, snapshots = await self._database.run(lambda c: _load_taken(c, session_ids))
+        for row in rows:
+            if row.workspace_id not in self._arriving:
+                self.taking.add(row.sandbox_id)
+                self._begin(row, partial(self._take_over, row, snapshots.get(row.id), TAKEN_OVER))
 
-    async def _take_sandboxes(self, session_ids: Sequence[str]) -> dict[str, SandboxInfo]:
-        """Make their sandboxes this gateway's that run where it reaches them, by id."""
-        rows = await self._database.run(lambda c: sessions.list_some(c, session_ids))
-        self.taking.update(row.sandbox_id for row in rows)
-        found = await asyncio.gather(*(self._take(row.sandbox_id) for row in rows))
-        taken = {row.sandbox_id for row, is_taken in zip(rows, found, strict=True) if is_taken}
-        infos = await self._runtime.list() if taken else ()
-        return {info.sandbox_id: info for info in infos if info.sandbox_id in taken}
+    def is_arriving(self, workspace_id: str) -> bool:
+        """Whether its session is this gateway's and cannot be served yet."""
+        return workspace_id in self._arriving
 
-    async def _take(self, sandbox_id: str) -> bool:
-        """Whether it runs and is this gateway's now; tried again while it cannot be said."""
-        for pause in TAKE_PAUSES:
+    async def wait_arrived(self, workspace_id: str) -> None:
+        """Wait for the session of this workspace, if it is arriving."""
+        if (arriving := self._arriving.get(workspace_id)) is not None:
+            await asyncio.wait({arriving})
+
+    def _choose_work(self, row: SessionRow, snapshot: HibernationRow | None, info: SandboxInfo | None) -> Work:
+        """At a start: the last process may have ended between a takeover in the database and that of the sandbox."""
+        if info is None and row.status != "HIBERNATED":  # of which there is none to be asked for
+            return partial(self._take_over, row, snapshot, VANISHED)
+        return partial(self._take_up, row, snapshot, info, VANISHED)
+
+    def _begin(self, row: SessionRow, work: Work) -> asyncio.Task[None]:
+        """Have it taken up apart. One that cannot be served here would be served nowhere: then start again."""
+
+        async def take_up() -> None:
             try:
-                async with self._adopting:
+                await work()
+            except Exception as error:
+                log.error("session_not_taken_up", session=row.id, exc_info=error)
+                self._let_go()
+                raise
+            finally:
+                del self._arriving[row.workspace_id]
+
+        self._arriving[row.workspace_id] = task = self._background.spawn(take_up(), f"arrival of {row.id}")
+        return task
+
+    async def _take_over(self, row: SessionRow, snapshot: HibernationRow | None, gone: Death) -> None:
+        """One session whose sandbox may have been another gateway's; without it the session gets a new one."""
+        info = await self._take(row.sandbox_id)
+        if info is None:
+            self.taking.discard(row.sandbox_id)
+            # The sandbox of that name may still be there, with a launcher that nobody asks any more.
+            record = replace(row.record, sandbox_id=str(uuid.uuid4()))
+            await self._database.run(lambda c: sessions.set_record(c, row.id, record))
+            row = dataclasses.replace(row, record=record)
+        await self._take_up(row, snapshot, info, gone)
+
+    async def _take(self, sandbox_id: str) -> SandboxInfo | None:
+        """The sandbox, this gateway's from now on, if it runs where it is reached; tried again while it is not said."""
+        for number, pause in enumerate(TAKE_PAUSES):
+            try:
+                async with self._attempt(number):
                     if not await self._runtime.running(sandbox_id):
-                        return False
+                        return None
+                    await self._require_lease()
                     await self._runtime.reopen(sandbox_id)
-                    return True
+                return await self._find_info(sandbox_id)
             except SandboxGone:
-                return False  # or on a host that is another gateway's
-            except (KernelsError, OSError) as error:
-                log.warning("sandbox_not_taken_over_yet", sandbox=sandbox_id, error=str(error))
+                return None  # or on a host that is another gateway's
+            except (GatewayError, KernelsError, OSError) as error:
+                log.warning("sandbox_not_taken_over_yet", sandbox=sandbox_id, error=str(error) or repr(error))
             await self._clock.sleep(self._settings.gateway_lease_seconds * pause)
         return await self._take_or_abandon(sandbox_id)
 
-    async def _take_or_abandon(self, sandbox_id: str) -> bool:
+    async def _take_or_abandon(self, sandbox_id: str) -> SandboxInfo | None:
         """The last attempt. What is abandoned is the sweep's if it could at least be made this gateway's."""
         try:
-            async with self._adopting:
+            async with self._attempt(len(TAKE_PAUSES)):
+                await self._require_lease()
                 await self._runtime.reopen(sandbox_id)  # first: this needs less than to know whether it runs
-                return await self._runtime.running(sandbox_id)
+                if not await self._runtime.running(sandbox_id):
+                    return None
+            return await self._find_info(sandbox_id)
         except SandboxGone:
-            return False
-        except (KernelsError, OSError) as error:
-            log.error("sandbox_abandoned", sandbox=sandbox_id, error=str(error))
-            return False
+            return None
+        except (GatewayError, KernelsError, OSError) as error:
+            log.error("sandbox_abandoned", sandbox=sandbox_id, error=str(error) or repr(error))
+            return None
 
-    async def _adopt_all(
-        self,
-        rows: Sequence[SessionRow],
-        snapshots: Mapping[str, HibernationRow],
-        infos: Mapping[str, SandboxInfo],
-        *,
-        gone: Death,
+    @contextlib.asynccontextmanager
+    async def _attempt(self, number: int) -> AsyncIterator[None]:
+        """One of a few at once, with a deadline; those that wait have their turns before the next of the same."""
+        async with self._adopting, asyncio.timeout(ATTEMPT_SECONDS[min(number, len(ATTEMPT_SECONDS) - 1)]):
+            yield
+
+    async def _require_lease(self) -> None:
+        """Before a sandbox is taken from another: a gateway that was held up might take it from who has it by now."""
+        await asyncio.to_thread(self._database.require_lease)
+
+    async def _find_info(self, sandbox_id: str) -> SandboxInfo | None:
+        """One that has just been taken, by a list that began since: those who ask meanwhile share the next."""
+        before = self._lists
+        async with self._listing:
+            if self._lists == before:
+                self._lists += 1
+                self._listed = {info.sandbox_id: info for info in await self._runtime.list()}
+            return self._listed.get(sandbox_id)
+
+    async def _take_up(
+        self, row: SessionRow, snapshot: HibernationRow | None, info: SandboxInfo | None, gone: Death
     ) -> None:
-        # All are registered before the first is adopted: none of their sandboxes may pass for an orphan.
-        built = [(self._builder.build(row), infos.get(row.sandbox_id)) for row in rows]
-        for live, _ in built:
-            live.snapshot = snapshots.get(live.id)
-        # An error of the database ends them all, and the start: no session may be served half taken up.
-        async with asyncio.TaskGroup() as group:
-            for live, info in built:
-                group.create_task(self._adopt(live, info, gone))
+        """One session; what goes wrong with its sandbox costs it the sandbox, never the start of the service."""
+        live = self._builder.build(row)
+        live.snapshot = snapshot
+        live.stored = False  # nobody uses it before what runs and waits in it has been taken up
+        self.taking.discard(row.sandbox_id)
+        await self._adopt(live, info, gone)
 
     async def _adopt(self, live: LiveSession, info: SandboxInfo | None, gone: Death) -> None:
-        """One session; what goes wrong with its sandbox costs it the sandbox, never the start of the service."""
         last_ended = await self._database.run(lambda c: executions.last_ended(c, live.id))
         live.sandbox.flushes.take_up(last_ended)
         death = await self._adopt_sandbox(live, info, gone)
@@ -194,7 +264,9 @@ class Adoption:
         live.notebook_stale = True
         self._record.request(live.id)
         live.touch()  # the time without a service is no idleness of the session's
+        live.stored = True
         self._lifecycle.open(live)
+        self._finish_undo(live)
         if death is CUT_OFF:
             self._background.spawn(_start_again(live), f"restore of {live.id}")
         log.info("session_adopted", session=live.id, sandbox=live.sandbox.id, lives=death is None)
@@ -206,28 +278,39 @@ class Adoption:
         if info is None:
             return HIBERNATED if live.hibernated else gone
         try:
-            async with self._adopting:
-                if live.hibernated:
-                    return await self._adopt_hibernated(live, info)
-                if not info.workspace_ready:
-                    # The store has the whole workspace and this sandbox a part of it: nothing of it may be saved.
-                    await self._runtime.destroy(info.sandbox_id)
-                    return CUT_OFF
-                if not await self._runtime.running(live.sandbox.id):
-                    return VANISHED
-                heard = await self._database.run(lambda c: executions.list_heard(c, live.id))
-                await live.sandbox.adopt(info, heard)
-                if live.snapshot is not None and live.snapshot.state == "saving":
-                    live.variables.forget()  # its kernel has its own, which may be newer
-                if live.sandbox.kernel is not None:
-                    live.variables.take_up(live.sandbox.kernel)
-                return None
+            for number in range(len(ATTEMPT_SECONDS) - 1):
+                try:
+                    async with self._attempt(number):
+                        return await self._adopt_found(live, info)
+                except (DeadlineExceeded, TimeoutError) as error:
+                    log.warning("sandbox_not_adopted_yet", session=live.id, error=str(error) or repr(error))
+            async with self._attempt(len(ATTEMPT_SECONDS) - 1):
+                return await self._adopt_found(live, info)
         except (KernelsError, OSError) as error:
-            log.warning("sandbox_not_adopted", session=live.id, error=str(error))
+            log.warning("sandbox_not_adopted", session=live.id, error=str(error) or repr(error))
             if live.hibernated:
                 live.sandbox.leave_behind()
             cause = error.death.cause if isinstance(error, KernelDied) else "sandbox"
-            return Death(cause, f"the service started again and could not take up the sandbox: {error}")
+            why = str(error) or "it did not answer in time"
+            return Death(cause, f"the service started again and could not take up the sandbox: {why}")
+
+    async def _adopt_found(self, live: LiveSession, info: SandboxInfo) -> Death | None:
+        """One attempt, which may be cut off: then nothing of the sandbox has been taken on."""
+        if live.hibernated:
+            return await self._adopt_hibernated(live, info)
+        if not info.workspace_ready:
+            # The store has the whole workspace and this sandbox a part of it: nothing of it may be saved.
+            await self._runtime.destroy(info.sandbox_id)
+            return CUT_OFF
+        if not await self._runtime.running(live.sandbox.id):
+            return VANISHED
+        heard = await self._database.run(lambda c: executions.list_heard(c, live.id))
+        await live.sandbox.adopt(info, heard)
+        if live.snapshot is not None and live.snapshot.state == "saving":
+            live.variables.forget()  # its kernel has its own, which may be newer
+        if live.sandbox.kernel is not None:
+            live.variables.take_up(live.sandbox.kernel)
+        return None
 
     async def _adopt_hibernated(self, live: LiveSession, info: SandboxInfo) -> Death | None:
         """All of it was in the store before its row said so; its processes may wait on its disk besides."""
@@ -312,20 +395,12 @@ def _load(connection: Connection) -> tuple[list[SessionRow], dict[str, Hibernati
 
 
 def _load_taken(
-    connection: Connection, session_ids: Sequence[str], infos: Mapping[str, SandboxInfo]
+    connection: Connection, session_ids: Sequence[str]
 ) -> tuple[list[SessionRow], dict[str, HibernationRow]]:
-    """The sessions that were another gateway's; those whose sandbox is not in `infos` get the name of a new one."""
+    """The same of sessions that were another gateway's."""
     hibernations.spend_begun(connection, session_ids)
-    found, rows = sessions.list_some(connection, session_ids), []
-    checkpoints.spend_unfinished(connection, _find_undone_by(found), session_ids)
-    for row in found:
-        if row.sandbox_id in infos:
-            rows.append(row)
-            continue
-        # The sandbox of that name may still be there, with a launcher that nobody asks any more.
-        record = replace(row.record, sandbox_id=str(uuid.uuid4()))
-        sessions.set_record(connection, row.id, record)
-        rows.append(dataclasses.replace(row, record=record))
+    rows = sessions.list_some(connection, session_ids)
+    checkpoints.spend_unfinished(connection, _find_undone_by(rows), session_ids)
     return rows, hibernations.list_kept(connection)
 
 

@@ -547,6 +547,7 @@ class Services(Foundation):
             lifecycle=self.lifecycle,
             commands=self.commands,
             program_streams=self.program_streams,
+            finish_undo=self.undo.finish,
         )
         self._build_gateways(adoption)
         self.upkeep = Reconciler(
@@ -575,7 +576,6 @@ class Services(Foundation):
             registry=self.registry,
             lifecycle=self.lifecycle,
             adoption=adoption,
-            finish_undo=self.undo.finish,
             hand_over=self.principals.hand_over_here,
             limits=self.limits,
         )
@@ -630,7 +630,6 @@ class Services(Foundation):
         self.background.spawn(self.audit.run(), "audit")
         self.background.spawn(self.ledger.run(), "ledger")
         await self.upkeep.adopt()
-        self.undo.finish()
         self.background.spawn(self.gateways.watch(), "other gateways")
         self.background.spawn(self.upkeep.run(), "upkeep")
         self.background.spawn(self.idle_memory.run(), "idle memory")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
@@ -29,19 +29,18 @@ from kernel_gateway.storage import sessions
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.engines.lease import Lease
 from kernel_gateway.storage.states import gateways, uses
-from kernel_gateway.storage.states.gateways import Alive, Home
+from kernel_gateway.storage.states.gateways import Alive, Early, Home
 
 log = structlog.get_logger(__name__)
 RENEWALS = 6
 """Renewals, and looks at the others, in the time of one lease; three may fail before nothing is begun any more."""
 LONGEST_PAUSE_SECONDS = 1.0
 SHORTEST_PAUSE_SECONDS = 0.05
+OVERDUE_PAUSES = 1.5
+"""Since the last renewal, in the pauses between two, when one is overdue (`Early`)."""
 EARLY_PART = 0.3
-"""Of a lease: what may be left of it when a gateway counts as ended whose address refuses connections.
-
-Before, it has stopped to begin anything by itself (`lease.OWN_PART`). One that is slow, or hangs, refuses none.
-"""
-DIAL_SECONDS = 1.0
+"""Of a lease: what is left of it when a gateway has for sure stopped to begin anything by itself (`Early`)."""
+DIAL_SECONDS = 0.5
 SHARE_SECONDS = 2.0
 """How long gateways' telling each other what they have let through may hold up the next look."""
 RETURN_SECONDS = 60.0
@@ -60,7 +59,6 @@ class Gateways:
         registry: Registry,
         lifecycle: Lifecycle,
         adoption: Adoption,
-        finish_undo: Callable[[Sequence[str]], None],
         hand_over: Callable[[LiveSession, str], Awaitable[None]],
         limits: Limits,
         let_go: Callable[[], None] = lambda: os._exit(1),
@@ -71,15 +69,14 @@ class Gateways:
         self._registry = registry
         self._lifecycle = lifecycle
         self._adoption = adoption
-        self._finish_undo = finish_undo
         self._hand_over = hand_over
         self._limits = limits
         if database.lease is not None:
             limits.share()
         self._let_go = let_go
         self._pause = min(settings.gateway_lease_seconds / RENEWALS, LONGEST_PAUSE_SECONDS)
-        self._taking = asyncio.Lock()
-        self._arriving: frozenset[str] = frozenset()
+        lease = settings.gateway_lease_seconds
+        self._early = Early(lease - OVERDUE_PAUSES * self._pause, lease * EARLY_PART)
         self._unsure = False
         """Whether a takeover failed that the database may have kept."""
         self._renewing = ThreadPoolExecutor(1, "lease")  # of its own: the others may be busy for longer than the lease
@@ -102,7 +99,8 @@ class Gateways:
 
     def lives_here(self, session_id: str) -> bool:
         """Whether nobody need be asked where this session is."""
-        return session_id in self._registry and session_id not in self._arriving
+        live = self._registry.get(session_id)
+        return live is not None and not self._adoption.is_arriving(live.row.workspace_id)
 
     async def find(self, kind: str, name: str) -> Home | None:
         """The gateway that something is at; None when it is at none, or at one that is gone for good."""
@@ -112,10 +110,9 @@ class Gateways:
     def is_self(self, home: Home) -> bool:
         return self.lease is not None and home.gateway_id == self.lease.place.gateway_id
 
-    async def wait_taken(self) -> None:
-        """What is being taken over is served here afterwards."""
-        async with self._taking:
-            return
+    async def wait_arrived(self, home: Home) -> None:
+        """If what is at home here is just being taken up, it is served afterwards."""
+        await self._adoption.wait_arrived(home.workspace_id)
 
     def on_change(self, heard: Callable[[frozenset[str]], None]) -> None:
         """Have it told which gateways live, as often as that is looked at."""
@@ -162,51 +159,36 @@ class Gateways:
     async def _look(self) -> float:
         """Seconds until the next look: until then nothing becomes due that this one has seen."""
         alive = await self._database.run(gateways.list_alive)
-        ended = await self._find_ended(alive)
-        async with self._taking:
-            self._arriving = frozenset(await self._take_over(ended))
-            if self._arriving:
-                await self._take_up(list(self._arriving))
-            self._arriving = frozenset()
+        refusing = await self._find_refusing(alive)
+        await self._take_over(refusing)
+        ended = {each for each in refusing if alive[each].left_seconds <= self._early.late_seconds}
         for heard in self._on_change:
             heard(frozenset(alive.keys() - ended))
         await self._end_void()
         await self._share_uses()
-        left = [each.left_seconds for each in alive.values()]
-        due = [each - self._early_seconds if each > self._early_seconds else each for each in left]
+        moments = (self._early.overdue_seconds, self._early.late_seconds, 0.0)
+        due = [each.left_seconds - when for each in alive.values() for when in moments if each.left_seconds > when]
         return max(min([self._pause, *due]), SHORTEST_PAUSE_SECONDS)
 
-    @property
-    def _early_seconds(self) -> float:
-        return self._settings.gateway_lease_seconds * EARLY_PART
-
-    async def _find_ended(self, alive: Mapping[str, Alive]) -> set[str]:
-        """Those that have not renewed their leases for long, and where nobody listens any more."""
-        late = {name: each for name, each in alive.items() if each.left_seconds <= self._early_seconds}
+    async def _find_refusing(self, alive: Mapping[str, Alive]) -> set[str]:
+        """Those whose renewals are overdue, and where nobody listens any more."""
+        late = {name: each for name, each in alive.items() if each.left_seconds <= self._early.overdue_seconds}
         refused = await asyncio.gather(*(refuses_connections(each.address) for each in late.values()))
         return {name for name, is_refused in zip(late, refused, strict=True) if is_refused}
 
-    async def _take_over(self, ended: Collection[str]) -> set[str]:
-        """The sessions that are this gateway's from now on, and are not served yet."""
+    async def _take_over(self, refusing: Collection[str]) -> None:
+        """Make sessions of those that have ended this gateway's, and begin to take them up."""
         unsure, self._unsure = self._unsure, True
         served = {live.id for live in self._registry} if unsure else set()
-        taken = set(await self._database.run(lambda c: gateways.take_over(c, ended, self._early_seconds)))
+        taken = set(await self._database.run(lambda c: gateways.take_over(c, refusing, self._early)))
         if unsure:
             rows = await self._database.run(sessions.list_live)
-            taken |= {row.id for row in rows} - served - {live.id for live in self._registry}
+            served |= {live.id for live in self._registry}
+            taken |= {row.id for row in rows if not self._adoption.is_arriving(row.workspace_id)} - served
+        if taken:
+            log.warning("sessions_taken_over", sessions=len(taken))
+            await self._adoption.take_over(sorted(taken))
         self._unsure = False
-        return taken
-
-    async def _take_up(self, session_ids: list[str]) -> None:
-        """They are this gateway's. One that is not served here would be served nowhere: then start again."""
-        log.warning("sessions_taken_over", sessions=len(session_ids))
-        try:
-            await self._adoption.take_over(session_ids)
-            self._finish_undo(session_ids)
-        except Exception as error:
-            log.error("sessions_not_taken_up", exc_info=error)
-            self._let_go()
-            raise
 
     async def _share_uses(self) -> None:
         """What was counted here against limits of how often counts at the others, and theirs here.

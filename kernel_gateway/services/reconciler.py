@@ -118,6 +118,9 @@ class Reconciler:
         owners = (live, self._adoption.taking, self._utility_sandboxes, self._dead_sandboxes, self._pools)
         # Several at once: of a service that was killed there may be whole pools, and the next start waits for this.
         orphans = [info.sandbox_id for info in infos if not any(info.sandbox_id in owner for owner in owners)]
+        if orphans and self._database.lease is not None:  # who has taken the session over is about to take the sandbox
+            elsewhere = await self._database.run(lambda c: sessions.list_sandboxes(c, orphans))
+            orphans = [each for each in orphans if each not in elsewhere]
         turns = asyncio.Semaphore(REMOVALS_AT_ONCE)
         await asyncio.gather(*(self._remove_orphan(sandbox_id, turns) for sandbox_id in orphans))
 

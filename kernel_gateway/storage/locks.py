@@ -17,9 +17,9 @@ def hold(connection: Connection, what: str, which: str = "") -> None:
     Ask before looking: a statement sees what was committed when it began.
     """
     if connection.dialect.name == "postgresql":
-        connection.execute(select(func.pg_advisory_xact_lock(literal(_number(what, which), BigInteger()))))
+        connection.execute(select(func.pg_advisory_xact_lock(literal(number_of(what, which), BigInteger()))))
 
 
-def _number(what: str, which: str) -> int:
+def number_of(what: str, which: str) -> int:
     """What PostgreSQL calls it; two names with the same number would only wait for each other."""
     return int.from_bytes(hashlib.sha256(f"{what}\0{which}".encode()).digest()[:8], "big", signed=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import msgspec
-from sqlalchemy import Connection, Row, bindparam, case, func, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, case, func, insert, or_, select, update
 
 from kernel_gateway.storage.columns import micros, page, seconds, seconds_or_none, to_json
 from kernel_gateway.storage.states import gateways
@@ -222,6 +222,13 @@ def list_live(connection: Connection) -> list[SessionRow]:
     """Every session that has not ended, oldest first; of several gateways this one's."""
     query = select(sessions).where(sessions.c.status != "TERMINATED", gateways.is_own(connection))
     return [_read_session(row) for row in connection.execute(query.order_by(sessions.c.number))]
+
+
+def list_sandboxes(connection: Connection, sandbox_ids: Sequence[str]) -> set[str]:
+    """Those of the sandboxes that a session has which has not ended, at any gateway."""
+    named = [sessions.c.record.bool_op("LIKE")(f"%{each}%".encode()) for each in sandbox_ids]
+    query = select(sessions).where(sessions.c.status != "TERMINATED", or_(sessions.c.id.in_(sandbox_ids), *named))
+    return {_read_session(row).sandbox_id for row in connection.execute(query)} & set(sandbox_ids)
 
 
 def list_some(connection: Connection, session_ids: Sequence[str]) -> list[SessionRow]:

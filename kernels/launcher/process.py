@@ -38,6 +38,7 @@ from kernels.log_text import OneLine
 from kernels.oci.cgroups import Cgroups
 from kernels.oci.places import HostPlaces
 from kernels.runtimes import open_runtime
+from kernels.shared_host import SharedHost
 from kernels.struct_types import prepare_struct_types
 
 log = logging.getLogger("sandcell.launcher")
@@ -83,6 +84,8 @@ class Launcher:
         self._outputs = open_outputs(self._opened)
         self._stopping = asyncio.Event()
         self._child: subprocess.Popen[bytes] | None = None
+        self._server: Server | None = None
+        self._life_over = asyncio.Event()
         self._starts: deque[float] = deque(maxlen=MOST_RESTARTS)
 
     async def run(self) -> int:
@@ -92,18 +95,33 @@ class Launcher:
             loop.add_signal_handler(number, self._pass_on, number)
         self._layers.sweep()
         try:
-            while True:
-                life = await self._life()
-                if not self._another(life):
-                    return life.status
-                log.warning("the service ended (%s); it is started again", _how(life.status))
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_PAUSE_SECONDS * 2 ** len(self._starts)):
-                        await self._stopping.wait()
-                        return life.status
+            if not isinstance(self._runtime, SharedHost):
+                return await self._live()
+            async with self._runtime.releasing(self._end_user):
+                return await self._live()
         finally:
             await self._runtime.aclose()
             self._opened.close()
+
+    async def _live(self) -> int:
+        """One life of the service after the other; the status that the last one ended with."""
+        while True:
+            life = await self._life()
+            if not self._another(life):
+                return life.status
+            log.warning("the service ended (%s); it is started again", _how(life.status))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_PAUSE_SECONDS * 2 ** len(self._starts)):
+                    await self._stopping.wait()
+                    return life.status
+
+    async def _end_user(self, sandbox_id: str) -> None:
+        """Another gateway has taken over a sandbox: end the life that has used it, which may be one that hangs."""
+        if self._child is None or self._server is None or sandbox_id not in self._server.used:
+            return
+        log.warning("another gateway has taken over from the service, which is ended")
+        self._child.kill()
+        await self._life_over.wait()
 
     def _another(self, life: _Life) -> bool:
         """Whether to start the service again. One that never asked for anything did not get as far as to serve."""
@@ -122,6 +140,7 @@ class Launcher:
 
     async def _life(self) -> _Life:
         """One life, with all that it has forked; one that cannot begin counts like any other."""
+        self._life_over.clear()
         try:
             await asyncio.to_thread(self._group.make)
             try:
@@ -131,6 +150,8 @@ class Launcher:
         except (OSError, KernelsError) as error:
             log.error("the service cannot be started: %s", error)
             return _Life(1, served=True)
+        finally:
+            self._life_over.set()
 
     async def _one_life(self) -> _Life:
         """Start the service, serve it, wait for its end."""
@@ -140,6 +161,7 @@ class Launcher:
         confined = refuse if self._places is None else start_confined(self._plan.viewer, str(self._group.entrance))
         viewers = Viewers(self._plan.viewer, confined)
         server = Server(self._runtime, self._checks, ours, self._token_file, viewers, layers=self._layers)
+        self._server = server
         serving = asyncio.create_task(server.serve())
         ending = asyncio.create_task(await_end(child))
         try:
@@ -153,7 +175,7 @@ class Launcher:
             # It ends: the child was killed, and the server gives what is under way a bounded time.
             await asyncio.wait({serving, ending})
             await viewers.aclose()
-            self._child = None
+            self._child = self._server = None
         return _Life(child.wait(), served=server.answered > 0)
 
     def _start(self, theirs: socket.socket) -> subprocess.Popen[bytes]:

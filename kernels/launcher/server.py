@@ -46,7 +46,12 @@ _Done = tuple[wire.Answer, int | None]
 
 
 class Server:
-    """Serves one service over one pair of sockets. `answered` counts requests that were carried out."""
+    """Serves one service over one pair of sockets. `answered` counts requests that were carried out.
+
+    `used` has the sandboxes of which this service has asked for anything but their removal.
+    """
+
+    answered = 0
 
     def __init__(
         self,
@@ -58,7 +63,7 @@ class Server:
         *,
         layers: Layers,
     ) -> None:
-        self.answered = 0
+        self.used: set[str] = set()
         self._runtime = runtime
         self._checks = checks
         self._token_file = token_file
@@ -157,6 +162,10 @@ class Server:
 
     async def _do(self, request: wire.Request) -> _Done:
         """Hand a plain verb to the runtime as it is; what needs a check, a page or no sandbox has a method here."""
+        if isinstance(request, wire.Destroy):
+            self.used.discard(request.sandbox_id)
+        elif sandbox_id := getattr(request, "sandbox_id", ""):
+            self.used.add(sandbox_id)
         if isinstance(request, wire.Verb):
             # The name is a constant of the request's class, and its fields are those of the class: no text that came in
             # chooses what is called.

@@ -168,6 +168,8 @@ class HostPlaces:
         self.run = run_directory / self.tag
         self.views = views or self.run / "views"
         self.runtime_state = self.run / "oci"
+        self.release = self.run / "release.sock"
+        """Where its launcher is asked for sandboxes (`kernels.sandbox_release`)."""
         self._service = settings.service_uid
         self._gateways = settings.gateways
         self.uid_claims = run_directory / "uids"
@@ -206,8 +208,9 @@ class HostPlaces:
     def remove_empty(self) -> None:
         """Remove the directories of the run directory that have nothing in them."""
         mounts.detach(self.views)
-        with contextlib.suppress(OSError):
-            (self.run / self.ANNOUNCEMENT).unlink()
+        for file in (self.run / self.ANNOUNCEMENT, self.release):
+            with contextlib.suppress(OSError):
+                file.unlink()
         for directory in (self.views, self.runtime_state, self.run):
             with contextlib.suppress(OSError):
                 directory.rmdir()

@@ -52,6 +52,8 @@ class GatewayBackend(ServiceBackend):
             return self._here
         home = await gateways.find(kind, name)
         if home is None or gateways.is_self(home):
+            if home is not None:
+                await gateways.wait_arrived(home)
             return self._here
         from sandcell.nonblocking import AsyncClient  # noqa: PLC0415 - with an HTTP client, which most services never need
         from sandcell.tools.backends.over_rest import RestBackend  # noqa: PLC0415

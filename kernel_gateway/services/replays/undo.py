@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
@@ -116,15 +116,14 @@ class Undo:
         )
         return await self._sessions.get(principal, session_id)
 
-    def finish(self, session_ids: Collection[str] | None = None) -> None:
-        """Called once at the start, and with sessions that were another gateway's: finish what was cut off.
+    def finish(self, live: LiveSession) -> None:
+        """Called with each session that was another process's: finish what was cut off.
 
-        Returns at once; its sessions are at rest until then.
+        Returns at once; the session is at rest until then.
         """
-        for live in self._registry:
-            undoing = live.row.record.undoing
-            if undoing is not None and (session_ids is None or live.id in session_ids):
-                self._background.spawn(self._finish(live, undoing), f"undo in {live.id}")
+        undoing = live.row.record.undoing
+        if undoing is not None:
+            self._background.spawn(self._finish(live, undoing), f"undo in {live.id}")
 
     async def _finish(self, live: LiveSession, undoing: Undoing) -> None:
         give_up = asyncio.get_running_loop().time() + FINISH_SECONDS

@@ -41,6 +41,8 @@ class Lease:
         self._own_until = 0.0
         self._guard = threading.Lock()
         self._connection: Connection | None = None
+        self._shown = False
+        """Whether the connection shows already that the gateway lives: an earlier one, just lost, may still do."""
 
     @property
     def begun(self) -> bool:
@@ -54,6 +56,8 @@ class Lease:
 
     def begin(self, connection: Connection) -> None:
         """Called once, in the transaction that opens the database: from now on the gateway lives."""
+        with self._guard:
+            self._connect()  # first: who lives is connected
         began = _now()
         self._epoch = gateways.begin(connection, self.place)
         self._own_until = began + self.place.lease_seconds * OWN_PART
@@ -65,11 +69,10 @@ class Lease:
                 return
             began = _now()
             try:
-                if self._connection is None:
-                    self._connection = self._engine.connect()
+                connection = self._connect()
                 lease = round(self.place.lease_seconds * 1_000_000)
                 values = {"lease": lease, "id": self.place.gateway_id, "epoch": self._epoch}
-                self.lost = self.lost or not self._connection.execute(_RENEW, values).rowcount
+                self.lost = self.lost or not connection.execute(_RENEW, values).rowcount
             except DBAPIError:
                 self._drop()
                 raise
@@ -97,6 +100,14 @@ class Lease:
         with self._guard:
             self._drop()
         self._engine.dispose()
+
+    def _connect(self) -> Connection:
+        """Under the guard: the connection that shows, while it lasts, that the gateway lives."""
+        if self._connection is None:
+            self._connection, self._shown = self._engine.connect(), False
+        if not self._shown:
+            self._shown = gateways.connect(self._connection, self.place.gateway_id)
+        return self._connection
 
     def _drop(self) -> None:
         if self._connection is not None:

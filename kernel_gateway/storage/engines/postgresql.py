@@ -63,6 +63,7 @@ SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('sync
 """  # noqa: S608 - of constants
 """On each connection. What is acknowledged is durable, whatever the role or the database was set to; of a host that is
 gone without a word the server, too, hears within half a minute."""
+_STANDSTILL: Final = "SET idle_in_transaction_session_timeout = {:.0f}"
 _UNDONE = frozenset({"40001", "40P01"})
 """Undone by the server for the sake of another transaction: serialization failure, deadlock."""
 _DISK_FULL = "53100"
@@ -155,6 +156,9 @@ def make_engine(url: URL, connections: int, claim: Claim) -> Engine:
     def look(connection: Any, _record: Any) -> None:
         try:  # a server that was restarted has forgotten all locks, and ended all connections
             claim.require(now=True, opening=True)
+            if claim.lease is not None:  # one that stands still between two statements holds up its own takeover
+                connection.execute(_STANDSTILL.format(claim.lease.place.lease_seconds * 1000))
+                connection.commit()
         except BaseException:
             connection.close()
             raise

@@ -15,6 +15,7 @@ from sqlalchemy import (
     Column,
     ColumnElement,
     Connection,
+    bindparam,
     cast,
     exists,
     extract,
@@ -23,13 +24,14 @@ from sqlalchemy import (
     insert,
     inspect,
     select,
+    text,
     true,
     update,
 )
 
 from kernel_gateway.errors import SessionElsewhere
 from kernel_gateway.storage.columns import micros
-from kernel_gateway.storage.locks import hold
+from kernel_gateway.storage.locks import hold, number_of
 from kernel_gateway.storage.tables import (
     access_keys,
     agent_engine_resources,
@@ -45,6 +47,12 @@ MOST_TAKEN: Final = 100
 """Workspaces that one round takes over: other gateways take their part of what a dead one had."""
 OPTION: Final = "sandcell_gateway"
 """The execution option of an engine's connections that says whose they are."""
+_CONNECTED: Final = text(
+    "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND granted"
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    " AND classid::bigint = (CAST(:number AS bigint) >> 32) & 4294967295"
+    " AND objid::bigint = CAST(:number AS bigint) & 4294967295)"
+)
 _NOW: Final = cast(extract("epoch", func.clock_timestamp()) * 1_000_000, BigInteger)
 _ANY = sessions.alias()
 _LIVE: Final = exists(select(_ANY.c.id).where(_ANY.c.workspace_id == workspaces.c.id, _ANY.c.status != "TERMINATED"))
@@ -65,6 +73,8 @@ class Home(msgspec.Struct, frozen=True):
     address: str
     alive: bool
     live: bool
+    workspace_id: str = ""
+    """Where something of a workspace was looked for."""
 
 
 class Alive(msgspec.Struct, frozen=True):
@@ -72,6 +82,17 @@ class Alive(msgspec.Struct, frozen=True):
 
     address: str
     left_seconds: float
+
+
+class Early(msgspec.Struct, frozen=True):
+    """When a gateway counts as ended that refuses connections while its lease goes on: by what is left of that.
+
+    `overdue_seconds`: a renewal is overdue, and then it is enough that its connection to the database is gone, which
+    it has for as long as it lives. `late_seconds`: it has stopped to begin anything (`lease.OWN_PART`).
+    """
+
+    overdue_seconds: float
+    late_seconds: float
 
 
 def own(connection: Connection) -> str | None:
@@ -90,6 +111,17 @@ def begin(connection: Connection, place: Place) -> int:
     if not changed.rowcount:
         connection.execute(insert(gateways).values(id=place.gateway_id, **values))
     return epoch
+
+
+def connect(connection: Connection, gateway_id: str) -> bool:
+    """Show by a lock of this connection that the gateway lives: it ends with it. False while an earlier one has it."""
+    number = bindparam("number", number_of("gateway", gateway_id), BigInteger())
+    return bool(connection.execute(select(func.pg_try_advisory_lock(number))).scalar())
+
+
+def is_connected(connection: Connection, gateway_id: str) -> bool:
+    """Whether a connection shows that the gateway lives: the server knows at once when its process has ended."""
+    return bool(connection.execute(_CONNECTED, {"number": number_of("gateway", gateway_id)}).scalar())
 
 
 def leave(connection: Connection, seconds: float) -> None:
@@ -186,17 +218,23 @@ def take_all(connection: Connection, service_id: str) -> None:
         connection.execute(insert(gateways).values(id=service_id, address="", epoch=1, expires=0))
 
 
-def _end_dead(connection: Connection, gateway_id: str, early_seconds: float = 0.0) -> bool:
-    """End the life that a gateway may still have whose lease is over, or nearly; False when it lives.
+def _end_dead(connection: Connection, gateway_id: str, early: Early | None = None) -> bool:
+    """End the life that a gateway may still have whose lease is over, or that has ended early; False when it lives.
 
     It writes nothing from here on. Its transactions that are under way hold its row, so this waits for them.
     """
-    over_by = _NOW + micros(early_seconds)
-    dead = select(gateways.c.id).where(gateways.c.id == gateway_id, gateways.c.expires <= over_by)
-    if connection.execute(dead.with_for_update()).first() is None:
+    left = select(gateways.c.expires - _NOW).where(gateways.c.id == gateway_id)
+    found = connection.execute(left.with_for_update()).scalar()
+    if found is None:
         return False
-    over = update(gateways).where(gateways.c.id == gateway_id).values(epoch=gateways.c.epoch + 1)
-    connection.execute(over)
+    if found > 0:
+        if early is None or found > micros(early.overdue_seconds):
+            return False
+        # Asked once its row is ours: one that begins another life is connected before it comes to that.
+        if found > micros(early.late_seconds) and is_connected(connection, gateway_id):
+            return False
+    over = update(gateways).where(gateways.c.id == gateway_id)
+    connection.execute(over.values(epoch=gateways.c.epoch + 1, expires=func.least(gateways.c.expires, _NOW)))
     return True
 
 
@@ -210,9 +248,8 @@ def find_home(connection: Connection, kind: str, name: str) -> Home | None:
         own_row = select(gateways.c.id, gateways.c.address, gateways.c.expires > _NOW, false())
         found = connection.execute(own_row.where(this)).first()
         return None if found is None else Home(*found)
-    query = select(gateways.c.id, gateways.c.address, gateways.c.expires > _NOW, _LIVE).select_from(
-        workspaces.join(gateways, gateways.c.id == workspaces.c.gateway)
-    )
+    found_at = gateways.c.id, gateways.c.address, gateways.c.expires > _NOW, _LIVE, workspaces.c.id
+    query = select(*found_at).select_from(workspaces.join(gateways, gateways.c.id == workspaces.c.gateway))
     if kind == "workspace":
         query = query.where(workspaces.c.id == name)
     elif kind == "session":
@@ -225,26 +262,25 @@ def find_home(connection: Connection, kind: str, name: str) -> Home | None:
     return None if row is None else Home(*row)
 
 
-def take_over(connection: Connection, ended: Collection[str] = (), early_seconds: float = 0.0) -> list[str]:
+def take_over(connection: Connection, refusing: Collection[str] = (), early: Early | None = None) -> list[str]:
     """Take workspaces with live sessions of gateways whose leases have run out; the ids of these sessions.
 
-    Of those that are known to have `ended` also when they run out within so many seconds.
+    Of those that are `refusing` connections also of such as have ended `early`.
     """
     gateway = own(connection)
     mine = gateways.c.id == gateway
     with_live = exists(select(workspaces.c.id).where(workspaces.c.gateway == gateways.c.id, _LIVE))
-    nearly = gateways.c.id.in_(ended) & (gateways.c.expires <= _NOW + micros(early_seconds))
-    dead = select(gateways.c.id).where(~mine, (gateways.c.expires <= _NOW) | nearly, with_live)
-    taken: list[str] = []
-    for each in connection.execute(dead.with_for_update(skip_locked=True).limit(1)).scalars().all():
-        if not _end_dead(connection, each, early_seconds if each in ended else 0.0):
-            continue  # it has come back meanwhile
+    dead = select(gateways.c.id).where(~mine, (gateways.c.expires <= _NOW) | gateways.c.id.in_(refusing), with_live)
+    query = dead.order_by(gateways.c.expires).with_for_update(skip_locked=True)
+    for each in connection.execute(query).scalars().all():
+        if not _end_dead(connection, each, early if each in refusing else None):
+            continue  # it lives, or has come back meanwhile
         some = select(workspaces.c.id).where(workspaces.c.gateway == each, _LIVE).limit(MOST_TAKEN)
         ids = list(connection.execute(some).scalars())
         connection.execute(update(workspaces).where(workspaces.c.id.in_(ids)).values(gateway=gateway))
         of_them = sessions.c.workspace_id.in_(ids) & (sessions.c.status != "TERMINATED")
-        taken += connection.execute(select(sessions.c.id).where(of_them).order_by(sessions.c.number)).scalars()
-    return taken
+        return list(connection.execute(select(sessions.c.id).where(of_them).order_by(sessions.c.number)).scalars())
+    return []
 
 
 def list_void(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
 import uuid
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -379,60 +377,6 @@ def test_a_plain_proxy_in_front_of_all(
             whole = rest.http.get(events).text
             assert rest.http.get(events, headers={"Last-Event-ID": "1"}).text in whole
         assert [each.run("print(n)")["stdout"] for each in (mine, others)] == ["2\n", "2\n"]
-
-
-@pytest.mark.sample("kills")
-def test_one_that_hangs_is_taken_over_from_and_lets_go(gateways: Gateways, other: Rest, tmp_path: Path) -> None:
-    third = gateways.start()
-    with Rest(third) as rest, ThreadPoolExecutor(2) as threads:
-        session = rest.session(name="hung")
-        session.run("x = 1")
-        runs = session.submit("import time\nwhile True: open('kept', 'w').write('hung'); time.sleep(0.1)")
-        eventually(lambda: rest.get(f"{session.path}/executions/{runs['id']}")["status"] == "running")
-        hung = third.service_pid
-        os.kill(hung, signal.SIGSTOP)
-        try:
-            # What it is asked for now it reads when it goes on, and it finds the session in its memory.
-            asked = [
-                threads.submit(_ask, rest, "POST", f"{session.path}/executions", json={"code": "1 + 1"}),
-                threads.submit(_ask, rest, "PUT", f"{session.path}/files/kept", content=b"hung"),
-            ]
-            # It takes connections and says nothing: they are cut when its lease is over.
-            eventually(lambda: _answers(other, f"{session.path}/variables"))
-            there = seen_from(other, session)
-            assert there.run("print('x' in globals())")["stdout"] == "False\n"
-            there.run("open('kept', 'w').write('here')", sync="before_return")
-            known = _list_executions(other, session)
-        finally:
-            os.kill(hung, signal.SIGCONT)
-        assert not [status for status in (each.result() for each in asked) if status < 300]
-    eventually(lambda: third.find_service_pid() not in {None, hung})
-    eventually(lambda: "gateway_taken_over" in "".join(third.output))
-    with Rest(third) as rest:
-        eventually(lambda: _answers(rest, "/readyz"))
-        assert seen_from(rest, session).run("print('x' in globals(), open('kept').read())")["stdout"] == "False here\n"
-        assert rest.http.get(f"/v1/workspaces/{session.workspace_id}/files/kept").content == b"here"
-        assert _list_executions(rest, session)[:-1] == known
-        there.stop()
-    third.stop()
-
-
-def _list_executions(rest: Rest, session: LiveSession) -> list[tuple[str, str]]:
-    return [(each["id"], each["status"]) for each in rest.get(f"{session.path}/executions")["items"]]
-
-
-def _ask(rest: Rest, method: str, path: str, **more: Any) -> int:
-    """The status of the answer; 500 where there is none."""
-    try:
-        return rest.http.request(method, path, **more).status_code
-    except httpx.TransportError:
-        return 500
-
-
-def _answers(rest: Rest, path: str) -> bool:
-    with contextlib.suppress(httpx.TransportError):
-        return rest.http.get(path).is_success
-    return False
 
 
 @pytest.mark.sample("kills")

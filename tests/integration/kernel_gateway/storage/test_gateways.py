@@ -11,6 +11,7 @@ import pytest
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
 
 from kernel_gateway import errors
 from kernel_gateway.identity.principal import Principal
@@ -19,7 +20,7 @@ from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.migrations import schema
 from kernel_gateway.storage.sessions import SessionRow
 from kernel_gateway.storage.states import gateways, uses
-from kernel_gateway.storage.states.gateways import Home, Place
+from kernel_gateway.storage.states.gateways import Early, Home, Place
 from tests.integration.kernel_gateway.storage.rows import NOW
 from tests.postgresql_server import PostgresqlServer
 
@@ -32,15 +33,15 @@ def url(postgresql: PostgresqlServer) -> str:
     return postgresql.create_database()
 
 
-def place(name: str) -> Place:
-    return Place(name, f"http://{name}.internal:1", LEASE_SECONDS)
+def place(name: str, lease_seconds: float = LEASE_SECONDS) -> Place:
+    return Place(name, f"http://{name}.internal:1", lease_seconds)
 
 
-def on_both(url: str, check: Check) -> None:
+def on_both(url: str, check: Check, lease_seconds: float = LEASE_SECONDS) -> None:
     """Of two gateways the first has made a workspace `s` with a live session of the same name."""
 
     async def run() -> None:
-        first, second = Database(url, place("first")), Database(url, place("second"))
+        first, second = (Database(url, place(each, lease_seconds)) for each in ("first", "second"))
         try:
             await asyncio.gather(first.open(), second.open())
             await first.run(begin)
@@ -70,7 +71,7 @@ def test_each_has_its_own_and_says_where_the_others_is(url: str) -> None:
     async def check(first: Database, second: Database) -> None:
         assert [each.id for each in await first.run(sessions.list_live)] == ["s"]
         assert await second.run(sessions.list_live) == []
-        there = Home("first", "http://first.internal:1", alive=True, live=True)
+        there = Home("first", "http://first.internal:1", alive=True, live=True, workspace_id="s")
         assert await second.run(lambda c: gateways.find_home(c, "session", "s")) == there
         assert await second.run(lambda c: gateways.find_home(c, "workspace", "s")) == there
         assert await second.run(lambda c: gateways.find_home(c, "session", "t")) is None
@@ -102,17 +103,60 @@ def test_a_workspace_stays_where_it_is_while_its_gateway_lives(url: str) -> None
     on_both(url, check)
 
 
-def test_one_that_has_ended_is_taken_over_from_before_its_lease_is_over(url: str) -> None:
+@pytest.mark.parametrize("connected", [True, False])
+def test_one_that_has_ended_is_taken_over_from_before_its_lease_is_over(url: str, *, connected: bool) -> None:
     async def check(first: Database, second: Database) -> None:
         assert first.lease is not None
-        lease, early = first.lease.place.lease_seconds, 0.3 * first.lease.place.lease_seconds
-        assert await second.run(lambda c: gateways.take_over(c, {"first"}, early)) == [], "it has just renewed it"
-        spent = "UPDATE gateways SET expires = expires - %s WHERE id = 'first'"
-        await second.run(lambda c: c.exec_driver_sql(spent, (round(0.8 * lease * 1_000_000),)) and None)
-        assert await second.run(lambda c: gateways.take_over(c, {"third"}, early)) == []
-        assert await second.run(lambda c: gateways.take_over(c, {"first"}, early)) == ["s"]
+        lease = first.lease.place.lease_seconds
+        early = Early(0.75 * lease, 0.3 * lease)
+
+        async def take_over(refusing: str) -> list[str]:
+            return await second.run(lambda c: gateways.take_over(c, {refusing}, early))
+
+        async def let_pass(part: float) -> None:
+            spent = "UPDATE gateways SET expires = expires - %s WHERE id = 'first'"
+            await second.run(lambda c: c.exec_driver_sql(spent, (round(part * lease * 1_000_000),)) and None)
+
+        assert await second.run(lambda c: gateways.is_connected(c, "first"))
+        if not connected:
+            first.lease._drop()
+            while await second.run(lambda c: gateways.is_connected(c, "first")):
+                await asyncio.sleep(0.01)  # the server is told so
+        assert await take_over("first") == [], "it has just renewed it"
+        await let_pass(0.4)
+        assert await take_over("third") == []
+        if connected:
+            assert await take_over("first") == []
+            await let_pass(0.4)
+        assert await take_over("first") == ["s"]
+        assert not {"first"} & (await second.run(gateways.list_alive)).keys()
         with pytest.raises(errors.DatabaseUnavailable, match="taken over"):
             await first.run(lambda c: sessions.touch(c, "s", NOW))
+
+    on_both(url, check)
+
+
+def test_a_lost_connection_of_a_lease_is_made_again(url: str) -> None:
+    async def check(first: Database, second: Database) -> None:
+        assert first.lease is not None
+        ended = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock'"
+        await second.run(lambda c: c.exec_driver_sql(ended) and None)
+        with pytest.raises(DBAPIError):
+            first.lease.renew()
+        first.lease.renew()
+        assert await second.run(lambda c: gateways.is_connected(c, "first"))
+
+    on_both(url, check)
+
+
+def test_sandboxes_that_sessions_of_others_have_are_known(url: str) -> None:
+    async def check(first: Database, second: Database) -> None:
+        pooled, gone = "4f0c1c4e-0000-4000-8000-000000000001", "4f0c1c4e-0000-4000-8000-000000000002"
+        assert await second.run(lambda c: sessions.list_sandboxes(c, ["s", gone])) == {"s"}
+        await first.run(lambda c: sessions.set_record(c, "s", sessions.Record(sandbox_id=pooled)))
+        assert await second.run(lambda c: sessions.list_sandboxes(c, ["s", pooled, gone])) == {pooled}
+        await first.run(end)
+        assert await second.run(lambda c: sessions.list_sandboxes(c, ["s", pooled])) == set()
 
     on_both(url, check)
 
@@ -206,6 +250,23 @@ def test_a_write_under_way_is_before_a_takeover_or_not_at_all(url: str) -> None:
         assert row.generation == 2
 
     on_both(url, check)
+
+
+def test_one_that_stands_still_at_a_write_is_taken_over_from(url: str) -> None:
+    async def check(first: Database, second: Database) -> None:
+        behind = BehindTheFence(first)
+        writing = asyncio.create_task(first.run(lambda c: sessions.set_generation(c, "s", 2)))
+        assert await asyncio.to_thread(behind.reached.wait, 120)
+        async with asyncio.timeout(30):  # half of what the server would wait else
+            while await second.run(gateways.take_over) != ["s"]:
+                await asyncio.sleep(0.05)
+        behind.over.set()
+        with pytest.raises(errors.DatabaseUnavailable):
+            await writing
+        [row] = await second.run(sessions.list_live)
+        assert row.generation == 1
+
+    on_both(url, check, lease_seconds=1)
 
 
 def test_a_workspace_changes_hands_when_what_is_under_way_has_ended(url: str) -> None:

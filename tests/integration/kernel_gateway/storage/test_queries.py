@@ -186,6 +186,7 @@ def what_becomes_of_a_session() -> Iterator[Step]:
     yield step(sessions.owner_of, "s")
     yield step(sessions.list_live)
     yield step(sessions.list_some, ["s", "unknown"])
+    yield step(sessions.list_sandboxes, ["s", "unknown"])
     token = AttachTokenRow("at", "s", "laptop", ("run",), NOW, NOW + 9)
     yield step(attach_tokens.add, ANN, token, "ad")
     yield step(attach_tokens.count_live, "s", NOW)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import socket
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,13 +14,15 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from kernels import shared_host
+from kernels import sandbox_release, shared_host
 from kernels.environment import Environment
 from kernels.errors import SandboxFailed, SandboxGone
 from kernels.guest_client.client import GuestClient
 from kernels.oci.places import HostPlaces
 from kernels.runtimes import open_runtime
 from kernels.sandbox import RuntimeSettings, SandboxRuntime, SandboxSpec
+from kernels.sandbox_release import Wanted
+from kernels.shared_host import SharedHost
 from tests.shared_guest import share_guest
 
 
@@ -107,6 +110,59 @@ def test_taken_over_once_its_launcher_has_ended(
             assert not list(one.data_directory.glob("sandboxes/*"))
 
     asyncio.run(try_all())
+
+
+def test_a_launcher_that_lives_is_asked(tmp_path: Path, short_directory: Path, environment: Environment) -> None:
+    ended: list[str] = []
+
+    async def end_user(sandbox_id: str) -> None:
+        ended.append(sandbox_id)
+
+    def settings(name: str) -> RuntimeSettings:
+        return RuntimeSettings("runc", share_guest(tmp_path / name, short_directory), short_directory, gateways="ours")
+
+    async def hand_over() -> None:
+        one, two = settings("one"), settings("two")
+        sandbox = str(uuid.uuid4())
+        async with launcher(one) as maker, launcher(two) as taker:
+            assert isinstance(maker, SharedHost)
+            assert isinstance(taker, SharedHost)
+            async with maker.releasing(end_user), taker.releasing(end_user):
+                made = await maker.create(SandboxSpec(sandbox, environment))
+                assert await ask(maker, sandbox, "echo here > kept; cat kept") == "here\n"
+                await taker.reopen(sandbox)
+                assert ended == [sandbox]
+                assert (await ids(maker), await ids(taker)) == (set(), {sandbox})
+                assert not Path(made.workspace_directory).exists()
+                assert await ask(taker, sandbox, "cat kept") == "here\n"
+                await maker.destroy(sandbox)
+                await maker.reopen(sandbox)  # and back, from where it lies
+                assert (await ids(maker), await ids(taker)) == ({sandbox}, set())
+                with pytest.raises(SandboxGone):
+                    await taker.usage(sandbox)
+                await taker.reopen(sandbox)
+                await taker.destroy(sandbox)
+                assert ended == [sandbox] * 3
+                for wrong in (sandbox, "../one"):
+                    with pytest.raises((SandboxGone, SandboxFailed)):
+                        await asyncio.to_thread(sandbox_release.ask, HostPlaces(one).release, Wanted(wrong, "/x"))
+            assert not HostPlaces(one).release.exists()
+
+    asyncio.run(hand_over())
+
+
+def test_a_launcher_that_does_not_answer_is_asked_again_later(
+    tmp_path: Path, short_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox_release, "SECONDS", 0.1)
+    place = short_directory / "release.sock"
+    with socket.socket(socket.AF_UNIX) as stopped:
+        stopped.bind(str(place))
+        stopped.listen()
+        with pytest.raises(SandboxFailed, match="does not answer"):
+            sandbox_release.ask(place, Wanted("a", "/x"))
+    with pytest.raises(SandboxGone, match="is not asked"):
+        sandbox_release.ask(place, Wanted("a", "/x"))
 
 
 def test_a_launcher_that_keeps_its_turn_holds_up_no_other_for_ever(

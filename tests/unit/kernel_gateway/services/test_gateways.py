@@ -57,7 +57,6 @@ def make_gateways(
         registry=cast("Any", registry),
         lifecycle=cast("Any", None),
         adoption=cast("Any", None),
-        finish_undo=lambda _ids: None,
         hand_over=cast("Any", None),
         limits=limits,
     )
@@ -97,7 +96,7 @@ def test_only_who_is_late_and_refuses_connections_has_ended(left_seconds: float)
                 "ended": f"http://127.0.0.1:{ended.getsockname()[1]}",
                 "unknown": "http://nobody.invalid:1",
             }
-            found = await own._find_ended({name: Alive(each, left_seconds) for name, each in addresses.items()})
+            found = await own._find_refusing({name: Alive(each, left_seconds) for name, each in addresses.items()})
             full.close()
             return found
 
