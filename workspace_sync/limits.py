@@ -23,6 +23,8 @@ class TransferLimits:
     """Downloads of one file on restore."""
     settle_seconds: float = 0.2
     """Pause between a request and its flush, so that executions in quick succession share one."""
+    between_seconds: float = 0.0
+    """From the beginning of one flush to that of the next at least, unless somebody waits for it."""
     walk_every_seconds: float = 300.0
     """After so long the next flush walks the whole directory even if no event says that something changed."""
     walk_share: float = 0.01

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import random
 import time
@@ -256,12 +257,14 @@ class Mirror:
 
     async def _run(self) -> None:
         """The background task: flush whenever wanted, pause longer after each failure."""
-        failures = 0
+        failures, began = 0, -math.inf
         while True:
             await self._wanted.wait()
             if self._restoration is not None:
                 await self._restored.wait()
-            await self._unless_hurried(self._limits.settle_seconds)
+            since = time.monotonic() - began
+            await self._unless_hurried(max(self._limits.settle_seconds, self._limits.between_seconds - since))
+            began = time.monotonic()
             # No `await` from here to the attempt: a request that comes later wants another flush.
             self._wanted.clear()
             self._hurry.clear()

@@ -25,6 +25,8 @@ STORE_SECONDS = 300.0
 """Longest time one piece of work on the store takes."""
 OPEN_SECONDS = 30.0
 """Longest time to open one file that this process may not."""
+BETWEEN_COPIES_SECONDS = 1.0
+"""From one flush of a workspace on another machine to the next, unless somebody waits: each costs the guest a walk."""
 SPOOL_THREADS = 4
 """Files copied at once to the spool or from it."""
 T = TypeVar("T")
@@ -77,7 +79,8 @@ class Mirrors:
             info.workspace_directory,
             store,
             prefix(workspace_id),
-            limits=limits if copy is None else replace(limits, watch=False),  # changes are made elsewhere
+            # Changes are made elsewhere: each flush asks the guest for all names, and walks the copy.
+            limits=limits if copy is None else replace(limits, watch=False, between_seconds=BETWEEN_COPIES_SECONDS),
             executor=executor,
             restore_executor=self._restores,
             opener=self._opener(info.sandbox_id),

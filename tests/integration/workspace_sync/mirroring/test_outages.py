@@ -258,6 +258,23 @@ def test_one_file_without_room_keeps_no_other_from_the_store(faulty: FaultyS3, p
     asyncio.run(scenario())
 
 
+def test_flushes_that_nobody_waits_for_keep_their_distance(place: Place) -> None:
+    async def scenario() -> None:
+        async with place.mirror(place.live, TransferLimits(settle_seconds=0.0, between_seconds=3600.0)) as mirror:
+            flushed: list[object] = []
+            mirror.on_flushed = flushed.append
+            for number in range(20):
+                (place.live / f"file-{number}").write_bytes(b"1")
+                ticket = mirror.request_flush()
+                await asyncio.sleep(0.02)
+            await until(lambda: flushed)
+            assert len(flushed) == 1
+            await mirror.wait_flushed(ticket, DEADLINE_SECONDS)
+        assert await place.durable() == content(place.live)
+
+    asyncio.run(scenario())
+
+
 def test_one_slow_answer_holds_no_other_file_back(faulty: FaultyS3, place: Place) -> None:
     for number in range(20):
         (place.live / f"file-{number}").write_bytes(b"1")
