@@ -79,7 +79,9 @@ class Checkpoints:
             command.checkpoint(places.sandbox_id, places.unsaved, places.log, find_deadline(held))
             build, digest = command.version() or "", _digest(places.unsaved)
             before = msgspec.structs.replace(before, build=build, digest=digest, boot=_BOOT.read_text())
-            places.before.write_bytes(msgspec.json.encode(before))
+            unfinished = places.before.with_suffix(".part")
+            unfinished.write_bytes(msgspec.json.encode(before))
+            unfinished.replace(places.before)
             places.unsaved.rename(places.saved)
         except (OSError, KernelsError) as error:
             shutil.rmtree(places.unsaved, ignore_errors=True)

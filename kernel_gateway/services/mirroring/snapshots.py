@@ -10,7 +10,7 @@ import asyncio
 import tempfile
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
@@ -108,17 +108,24 @@ class Snapshots:
 
     async def _make(self, name: str, make: Callable[[], object]) -> None:
         """Have the store make it. What is there only after it was given up goes again: nobody looks for it then."""
-        given_up = threading.Event()
+        made, given_up = threading.Event(), threading.Event()
+
+        def remove() -> None:
+            self._mirrors.store.delete([_key(name)])
 
         def make_unless_given_up() -> None:
             make()
+            made.set()
             if given_up.is_set():
-                self._mirrors.store.delete([_key(name)])
+                remove()
 
         try:
             await self._mirrors.run(make_unless_given_up)
         except BaseException:
             given_up.set()
+            if made.is_set():  # that may have come too late for the thread to see
+                with suppress(RuntimeError):  # the service ends
+                    self._mirrors.executor.submit(remove)
             raise
 
     async def remove(self, name: str) -> None:
