@@ -23,7 +23,7 @@ class Dialect:
 
     def says_interrupted(self, error: UserError) -> bool:
         """Whether an error is what an interrupt leaves."""
-        return error.name == "KeyboardInterrupt"
+        return error.name in ("KeyboardInterrupt", "CancelledError")  # the second where a cell waits in an `await`
 
     def says_done(self, reply: dict[str, Any]) -> bool:
         """Whether a run that was interrupted and shows no error ended by itself, or took the interrupt for its own."""

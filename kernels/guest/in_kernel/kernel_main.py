@@ -21,8 +21,9 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from typing import Any, cast
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -118,8 +119,8 @@ class Shell(ZMQInteractiveShell):
     def _get_exc_info(self, *arguments: Any) -> Any:
         """Called for each traceback that is shown: what raises an interrupt is no part of the user's code."""
         found = super()._get_exc_info(*arguments)
-        if isinstance(found[1], (guard.MemoryGuard, KeyboardInterrupt)):
-            for ours in (Kernel.guard_memory, Shell.run_code):
+        if isinstance(found[1], (guard.MemoryGuard, KeyboardInterrupt, asyncio.CancelledError)):
+            for ours in (Kernel.guard_memory, Kernel.interrupt_awaiting, Shell.run_code):
                 guard.cut_last_frame(found[2], ours.__code__)
         return found
 
@@ -135,10 +136,10 @@ class Kernel(IPythonKernel):
     """
 
     shell_class = Type(Shell)
-    _stopped = _keeping = _ended = ""
-    """Which keeping of variables is to end, by its id: code is about to come. Which is under way, and which our signal
-    is to end in a value's own code."""
-    _interrupted_early = False
+    _stopped = _awaited = _keeping = _ended = ""
+    """Which keeping of variables is to end, by its id: code is about to come. Which code waits for, which is under way,
+    and which our signal is to end in a value's own code."""
+    _interrupted_early = _code_began = False
     _interrupted_at = 0.0
     """When an interrupt ended the keeping of variables, of Unix time; 0 once code has begun after it."""
 
@@ -220,12 +221,54 @@ class Kernel(IPythonKernel):
         From here on one ends the code itself.
         """
         if threading.current_thread() is threading.main_thread():
+            self._code_began = True
             if signal.getsignal(signal.SIGINT) == self._raise_and_keep:
                 signal.signal(signal.SIGINT, signal.default_int_handler)
             if self._interrupted_early:
                 self._interrupted_early = False
                 return guard.take(self._guard_file) or KeyboardInterrupt()
         return None
+
+    @contextmanager
+    def _cancel_on_sigint(self, future: Any) -> Iterator[None]:
+        """Called by ipykernel around a cell that awaits: a task of the loop that takes requests, as its others are.
+
+        ipykernel's own handler asks the loop to cancel the cell, which code that computes does not let it do.
+        """
+        others = asyncio.all_tasks() - {future}
+        handler = partial(self.interrupt_awaiting, future, asyncio.current_task(), others)
+        before = signal.signal(signal.SIGINT, handler)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def interrupt_awaiting(self, cell: Any, request: Any, others: set[Any], _signal: int, frame: Any) -> None:
+        """Handle an interrupt of a cell that awaits: end the code that computes, else cancel the cell where it waits.
+
+        `request` is the task that has begun the cell, `others` were there before it. KeyboardInterrupt is for the cell
+        itself, where IPython catches it: in another task it would end the loop, and the kernel with it.
+        """
+        if not self._code_began:
+            self._interrupted_early = True
+        try:
+            task = asyncio.current_task()
+        except RuntimeError:
+            task = None
+        computes = self._is_in_code(frame)
+        if computes and (task is cell or task is request):
+            raise KeyboardInterrupt
+        cell.get_loop().call_soon_threadsafe(cell.cancel)
+        if task is not cell and task is not request and (computes or (task is not None and task not in others)):
+            raise asyncio.CancelledError
+
+    def _is_in_code(self, frame: Any) -> bool:
+        """Whether code of cells runs in this frame, or has called what does."""
+        shell = cast("Any", self.shell)
+        own = (shell.user_ns, shell.user_global_ns)
+        while frame is not None and not any(frame.f_globals is each for each in own):
+            frame = frame.f_back
+        return frame is not None
 
     def guard_memory(self, _signal: object, frame: Any) -> None:
         """Handle the guest's word that memory runs out: a cell's code gets an error, whatever else runs is interrupted.
@@ -239,11 +282,7 @@ class Kernel(IPythonKernel):
             if ended == self._keeping:
                 self._kept.end_value()
             return
-        shell = cast("Any", self.shell)
-        own = (shell.user_ns, shell.user_global_ns)
-        while frame is not None and not any(frame.f_globals is each for each in own):
-            frame = frame.f_back
-        if frame is None:  # between steps of a cell that awaits, or beside its code
+        if not self._is_in_code(frame):  # between steps of a cell that awaits, or beside its code
             signal.raise_signal(signal.SIGINT)
             return
         error = guard.take(self._guard_file)
@@ -269,6 +308,9 @@ class Kernel(IPythonKernel):
                 reply, content = "sandcell_variables_reply", self._variables()
             elif DELETED_REQUEST in asked:
                 reply, content = "sandcell_deleted_reply", {"status": "ok", "path": load("deleted_files").find()}
+            elif STOP_REQUEST in asked and request["content"].get("awaited"):
+                self._awaited = str(request["content"]["id"])
+                return
             elif STOP_REQUEST in asked:  # nobody waits for an answer
                 self._stopped = str(request["content"]["id"])
                 asyncio.get_running_loop().call_later(STOP_SECONDS, self._end_value, self._stopped)
@@ -294,6 +336,7 @@ class Kernel(IPythonKernel):
             return {"status": "ok", "variables": []}
         kept = self._load_kept()
         kept.is_unwanted = lambda: bool(own) and self._stopped == own
+        kept.is_awaited = lambda: bool(own) and self._awaited == own
         limits = asked["bytes"], asked["seconds"], asked.get("stamp", {})
         show, self._keeping = warnings.showwarning, own
         if own:
@@ -362,7 +405,7 @@ class Kernel(IPythonKernel):
     async def do_execute(self, *arguments: Any, **options: Any) -> Any:
         """Run a cell; called by ipykernel for each execute request."""
         self._restore_streams()
-        output.ThreadParents.cell_runs = True
+        output.ThreadParents.cell_runs, self._code_began = True, False
         with suppress(Exception):  # code may have replaced what it measures with
             self._meter.start()
         try:

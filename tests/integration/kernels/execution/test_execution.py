@@ -284,6 +284,61 @@ def test_an_interrupt_that_someone_asked_for_is_told_from_one_that_code_raised(o
     on_kernel(scenario)
 
 
+AWAITED = """
+import asyncio
+async def compute():
+    print("go", flush=True)
+    while True:
+        pass
+async def compute_elsewhere():
+    await asyncio.gather(asyncio.sleep(600), compute())
+async def count():
+    while True:
+        yield 1
+async def count_all():
+    print("go", flush=True)
+    async for each in count():
+        async for other in count():
+            pass
+async def wait():
+    print("go", flush=True)
+    await asyncio.sleep(600)
+async def wait_silently():
+    await asyncio.sleep(600)
+"""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "await compute()",
+        "await wait()",
+        "await asyncio.gather(wait(), wait_silently())",
+        "await compute_elsewhere()",
+        "await asyncio.gather(wait_silently(), asyncio.wait_for(compute(), 600))",
+        "await count_all()",
+        "asyncio.get_running_loop().call_soon(lambda: compute().send(None)); await wait_silently()",
+    ],
+)
+def test_an_interrupt_ends_a_cell_that_awaits(on_kernel: OnKernel, code: str) -> None:
+    async def scenario(runner: Runner) -> None:
+        def interrupt(event: Event) -> None:
+            if event.kind == "stream" and "go" in event.data["text"]:
+                runner.hub.note_interrupt()
+                runner.kernel.process.send_signal(signal.SIGINT)
+
+        await runner.run(AWAITED)
+        outcome = await runner.run(code, emit=interrupt)
+        assert outcome.status == "interrupted"
+        assert outcome.error is not None
+        assert outcome.error.name in ("KeyboardInterrupt", "CancelledError"), "by where it is as the signal comes"
+        assert "interrupt_awaiting" not in "\n".join(outcome.error.traceback)
+        after = await runner.run("await asyncio.sleep(0); print(len(asyncio.all_tasks()) < 9)")
+        assert (after.status, after.stdout) == ("ok", "True\n")
+
+    on_kernel(scenario)
+
+
 def test_an_interrupt_while_the_kernel_makes_ready_ends_the_code(start: Callable[..., RunningKernel]) -> None:
     signal_itself = """
 import os, signal
