@@ -66,7 +66,7 @@ EARLY_SECONDS: Final = 0.05
 EARLY: Final = "the kernel said that it was idle and then showed more: code in it can say so at any time"
 
 CATCH_UP_SECONDS: Final = 60.0
-OUTLIVED: Final = "the kernel that ran this ended while the service was not there; its globals are gone"
+OUTLIVED: Final = "the kernel that ran this ended while the service was not there"
 _INTERRUPTS: Final = 2
 _BEGUN_SECONDS: Final = 0.1
 """How long after it said that it begins the kernel surely runs the code, and heeds an interrupt."""

@@ -477,7 +477,7 @@ class Hub:
 
     def _give_up(self, why: str) -> None:
         self.lost = True
-        self.fail(KernelDied(Death("exit", f"{why}, though its process may still run; its globals are gone")))
+        self.fail(KernelDied(Death("exit", f"{why}, though its process may still run")))
 
     def _close(self) -> None:
         if self._loss is not None:

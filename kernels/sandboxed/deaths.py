@@ -20,6 +20,7 @@ from kernels.sandbox import SandboxUsage
 
 log = logging.getLogger(__name__)
 
+GLOBALS_GONE: Final = "its globals are gone"
 _MEGABYTE: Final = 1024 * 1024
 PAUSE_SECONDS: Final = 0.25
 """Between two readings of the count: it takes longer than that to fill a sandbox's memory."""
@@ -102,16 +103,19 @@ class MemoryKills:
                 self._counted, self._counted_at = counted, crossings
 
 
-async def kernel_death(gone: KernelExit, kills: MemoryKills) -> Death:
-    """Why a kernel ended: the guest knows code and signal, the control group whether memory ran out."""
+async def kernel_death(gone: KernelExit, kills: MemoryKills, lost: str = GLOBALS_GONE) -> Death:
+    """Why a kernel ended: the guest knows code and signal, the control group whether memory ran out.
+
+    `lost` says what it took with it, as for the next.
+    """
     if gone.signal == "SIGKILL":
         with contextlib.suppress(KernelsError):
             usage = await kills.since()
             if usage is not None:
-                return _memory_death(usage, "the kernel was killed because the sandbox", "its globals are gone")
+                return _memory_death(usage, "the kernel was killed because the sandbox", lost)
     if gone.signal is not None:
-        return Death("signal", f"the kernel was ended by {gone.signal}; its globals are gone", signal=gone.signal)
-    detail = f"the kernel exited with status {gone.exit_code}; its globals are gone"
+        return Death("signal", f"the kernel was ended by {gone.signal}; {lost}", signal=gone.signal)
+    detail = f"the kernel exited with status {gone.exit_code}; {lost}"
     return Death("exit", detail, exit_code=gone.exit_code)
 
 
@@ -124,12 +128,12 @@ async def sandbox_death(kills: MemoryKills) -> Death:
     return Death("sandbox", "the sandbox ended: its first process is gone, and with it every global and /tmp")
 
 
-def deadline_death(timeout_seconds: float, grace_seconds: float) -> Death:
+def deadline_death(timeout_seconds: float, grace_seconds: float, lost: str) -> Death:
     """Code that did not stop."""
     return Death(
         "deadline",
         f"the code ran past its timeout of {timeout_seconds:g} s and did not stop within {grace_seconds:g} s of an"
-        " interrupt, so its kernel was killed; its globals are gone",
+        f" interrupt, so its kernel was killed; {lost}",
         signal="SIGKILL",
     )
 

@@ -25,7 +25,7 @@ from kernels.execution.variables import find_deleted_file
 from kernels.guest_client.client import GuestClient, KernelExit, KernelStarted
 from kernels.kernelspec import Kernelspec
 from kernels.sandbox import PagedOut, SandboxInfo, SandboxRuntime, SandboxUsage
-from kernels.sandboxed.deaths import MemoryKills, deadline_death, kernel_death, sandbox_death
+from kernels.sandboxed.deaths import GLOBALS_GONE, MemoryKills, deadline_death, kernel_death, sandbox_death
 from kernels.sandboxed.declared_kernel import DeclaredKernel
 from kernels.sandboxed.deno_kernel import DenoKernel
 from kernels.sandboxed.former_kernel import hub_of
@@ -62,6 +62,8 @@ class SandboxedKernel:
 
     ran_in = 0
     """The generation of the Python kernel that code was sent to last."""
+    describe_loss: Callable[[], str] = staticmethod(lambda: GLOBALS_GONE)
+    """What of the Python kernel is gone if it dies now: set by who keeps its variables."""
 
     def __init__(
         self,
@@ -202,14 +204,16 @@ class SandboxedKernel:
                 elapsed_seconds=elapsed_seconds,
             )
         if outcome.death is not None and hub.ended_by_guest.get(execution_id) in _killed_at_deadline(hub):
-            death = deadline_death(timeout_seconds, self._limits.interrupt_grace_seconds)
-            return dataclasses.replace(outcome, death=death)
+            return dataclasses.replace(outcome, death=self._deadline_death(timeout_seconds))
         if not outcome.needs_kill:
             self.note_life()
             return outcome
-        death = outcome.death or deadline_death(timeout_seconds, self._limits.interrupt_grace_seconds)
+        death = outcome.death or self._deadline_death(timeout_seconds)
         await self._try_replace(hub, death)
         return dataclasses.replace(outcome, death=death)
+
+    def _deadline_death(self, timeout_seconds: float) -> Death:
+        return deadline_death(timeout_seconds, self._limits.interrupt_grace_seconds, self.describe_loss())
 
     def go_on(self) -> None:
         """Nothing of the Python kernel's is waited for by who took up the sandbox: what it says is delivered."""
@@ -499,7 +503,7 @@ class SandboxedKernel:
         if self.residence.stopped:
             await self.residence.awake()
         if hub is None or hub.error is not None:
-            hub = await self._replace(hub, Death("exit", "the kernel did not answer any more; its globals are gone"))
+            hub = await self._replace(hub, Death("exit", f"the kernel did not answer any more; {self.describe_loss()}"))
         if self._gone is not None or hub is None:
             raise SandboxGone(self._gone.detail if self._gone else "the sandbox is gone")
         self._kills.note_life()
@@ -538,7 +542,7 @@ class SandboxedKernel:
         return death
 
     async def _bury(self, gone: KernelExit, hub: Hub | None) -> None:
-        death = await kernel_death(gone, self._kills)
+        death = await kernel_death(gone, self._kills, self.describe_loss())
         if hub is not None:
             await hub.drain(_ADOPT_SECONDS if hub.resumed else _DRAIN_SECONDS)
             hub.fail(KernelDied(death))

@@ -104,12 +104,12 @@ def _describe_end(execution: Execution) -> str:
     if error is not None:
         lines.append("\n".join(error.traceback) or f"{error.name}: {error.value}")
     if execution.status == "timeout":
-        after = "its variables are gone" if death is not None else "variables are kept"
+        after = "variables are kept" if death is None else death.detail
         lines.append(f"[it ran longer than it may and was stopped; {after}]")
     elif execution.status == "interrupted":
         lines.append("[it was interrupted; variables are kept]")
     elif death is not None:
-        lines.append(f"[Python ended: {death.detail}. Variables are gone, files are kept]")
+        lines.append(f"[Python ended: {death.detail}. Files are kept]")
     if execution.why and execution.status != "ok":
         lines.append(f"[{execution.why}]")
     if execution.memory is not None:

@@ -143,7 +143,9 @@ class Toolbox:
         before = self._generations.get(execution.session_id, execution.generation)
         self._generations[execution.session_id] = execution.generation
         if before != execution.generation:
-            note = note or "[Python was restarted since the last call: earlier variables are gone]"
+            note = (
+                note or "[Python was restarted since the last call: earlier variables are gone, unless they were kept]"
+            )
         rest = addresses.make_execution(execution.session_id, execution.id)
         shown = rendering.render_execution(execution, self._limit(arguments.max_output_bytes), rest)
         return replace(_add_note(shown, note), address=rest)

@@ -348,6 +348,7 @@ class LiveSession:
         self._queue.append(job)
         self.touch()
         self._wake.set()
+        self.variables.code_waits()
 
     def _note_job(self, row: ExecutionRow) -> None:
         self.news.append("execution", {"execution_id": row.id, "status": row.status})

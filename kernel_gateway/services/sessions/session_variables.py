@@ -11,6 +11,7 @@ import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 import msgspec
@@ -25,6 +26,7 @@ from kernel_gateway.storage.hibernations import HibernationRow
 from kernels.errors import DeadlineExceeded, Death, KernelDied, KernelsError
 from kernels.execution import kept_variables
 from kernels.languages import PYTHON
+from kernels.sandboxed.deaths import GLOBALS_GONE
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
 from sandcell.models.sessions import KeepVariables, Restored, RestoredVariable
 
@@ -68,6 +70,8 @@ class _Kept(msgspec.Struct, frozen=True):
     at: float | None = None
     executions: int | None = None
     """None where an earlier process of the service saw to it: the files say."""
+    count: int = 0
+    """How many variables, where `at` is known."""
     from_elsewhere: bool = False
     """Of another session, or of an earlier state: what ran here since has nothing to do with them."""
 
@@ -132,6 +136,7 @@ class SessionVariables:
     def take_up(self, kernel: SandboxedKernel) -> None:
         """Called once when this kernel was left by an earlier process, or was saved: it may have kept its variables."""
         self._kept = _Kept(kernel, kernel.generation)
+        kernel.describe_loss = partial(self._describe_loss, kernel)
 
     async def end_of(self, job: Job) -> None:
         """Code has ended: what it left is kept once nothing else comes, or where each time is asked for, now."""
@@ -201,6 +206,7 @@ class SessionVariables:
 
         What the store has for it comes first, and is let go of once it was tried. Raises our errors.
         """
+        kernel.describe_loss = partial(self._describe_loss, kernel)
         self._make_way(kernel)
         async with self._restoring:
             snapshot = self._live.snapshot
@@ -225,7 +231,7 @@ class SessionVariables:
             raise SandboxUnavailable("the kernel is being replaced: try again")
         found = await kept_variables.keep(hub, most_bytes, KEEP_SECONDS, executions=executions, at=at)
         if await self._learn(kernel) and kernel.hub is hub:
-            self._kept = _Kept(kernel, hub.generation, at, executions)
+            self._kept = _Kept(kernel, hub.generation, at, executions, _count(found))
         return found.variables
 
     async def take_over(self, kernel: SandboxedKernel, at: float, lay: Callable[[], Awaitable[None]]) -> None:
@@ -242,6 +248,13 @@ class SessionVariables:
         """What is being kept because the session was idle is given up for now: it is no longer."""
         if self._mode == "on_idle":
             self._end_look(kernel)
+
+    def code_waits(self) -> None:
+        """Called as code gets its place in the queue: what is being kept, which it waits for, is hastened."""
+        kernel = self._live.sandbox.kernel
+        if self._mode == "each" and self._asked and kernel is not None and kernel.hub is not None:
+            with suppress(KernelsError):  # it is being replaced
+                kept_variables.hasten(kernel.hub, self._own_id)
 
     def _end_look(self, kernel: SandboxedKernel) -> None:
         """Have what is being kept come to an end. Raises our errors."""
@@ -292,8 +305,21 @@ class SessionVariables:
         executions = kept.executions if found.executions is None else found.executions
         if kept.from_elsewhere:
             at, executions = kept.at, self._live.executions
-        self._kept = None if forget else _Kept(kernel, hub.generation, at, executions)
+        count = sum(each.outcome != "lost" for each in found.variables)
+        self._kept = None if forget else _Kept(kernel, hub.generation, at, executions, count)
         self._tell(self._report(hub.generation, *self._age(at, executions), found.variables))
+
+    def _describe_loss(self, kernel: SandboxedKernel) -> str:
+        """What of the kernel's globals is gone if it dies now: the next is given what was kept of them."""
+        kept = self._kept
+        if kept is None or kept.kernel is not kernel or kernel.ran_in > kept.generation:
+            return GLOBALS_GONE
+        if kept.at is None:
+            return f"{GLOBALS_GONE}, but for what was kept of them"
+        if not kept.count:
+            return GLOBALS_GONE
+        variables = "the variable that was" if kept.count == 1 else f"the {kept.count:,} variables that were"
+        return f"{GLOBALS_GONE}, but for {variables} kept at {rfc3339(kept.at)}, which the next kernel is given"
 
     def _report(
         self, generation: int, as_of: str | None, later: int | None, found: Sequence[kept_variables.RestoredVariable]
@@ -343,6 +369,8 @@ class SessionVariables:
         executions, at, self._asked = self._live.executions, self._live.now(), True
         self._own_id, began = uuid.uuid4().hex, loop.time()
         ending = loop.call_later(LOOK_SECONDS, self._end_late_look, kernel)
+        if self._live.waiting:
+            self.code_waits()
         try:
             found = await kept_variables.keep(
                 hub, self._most_bytes, executions=executions, at=at, own_id=self._own_id, memory_bytes=memory_bytes
@@ -358,7 +386,7 @@ class SessionVariables:
         # The kernel of an earlier release does not say how long it took.
         self._not_before = loop.time() + (found.seconds or loop.time() - began) * BACK_OFF
         if found.variables and self._kept is kept and kernel.hub is hub:  # else it was replaced as it answered
-            self._kept = _Kept(kernel, hub.generation, at, executions)
+            self._kept = _Kept(kernel, hub.generation, at, executions, _count(found))
 
     async def _find_spare_memory(self, kernel: SandboxedKernel) -> int:
         """How much it may take to pickle in, in bytes; where that is none, what was kept before stays."""
@@ -367,6 +395,10 @@ class SessionVariables:
         except KernelsError:
             return 0
         return usage.memory_limit_bytes * (self._most_percent or 100) // 100 - usage.memory_held_bytes
+
+
+def _count(found: kept_variables.Kept) -> int:
+    return sum(each.outcome == "kept" for each in found.variables)
 
 
 def _describe(restored: Restored) -> str:

@@ -47,6 +47,10 @@ CONTAINERS = (list, dict, set, bytearray)
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 BEGUN = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 
+BACK_OFF = 20.0
+"""While code waits, what took so much of a processor is not looked at again for so many times as long."""
+QUICK_SECONDS = 0.001
+"""What takes no more is looked at each time."""
 LOOK_SECONDS = 0.005
 PAGE_BYTES: int = os.sysconf("SC_PAGE_SIZE")
 KERNEL_PACKAGES = "/opt/sandcell/kernel"
@@ -77,6 +81,11 @@ class KeptVariables:
         self._number = 0
         self.is_unwanted: Callable[[], bool] = lambda: False
         """Whether there is no more time for what is being kept: another thread may say so."""
+        self.is_awaited: Callable[[], bool] = lambda: False
+        """Whether code waits for it: values that were looked at not long ago stay as they were then."""
+        self._due: dict[str, float] = {}
+        """By name, when a value is looked at again even if code waits, by the monotonic clock."""
+        self._has_grown: Callable[[], bool] = lambda: False
         self._in_value = False
 
     def keep(
@@ -96,10 +105,10 @@ class KeptVariables:
         grown by `memory_bytes`; with `share` no more is kept than is good for the disk.
         """
         until, began = time.monotonic() + seconds, time.thread_time()
-        has_grown = _watch_growth(memory_bytes)
+        self._has_grown = _watch_growth(memory_bytes)
 
         def is_over() -> str:
-            return NO_TIME if time.monotonic() > until or self.is_unwanted() else NO_MEMORY if has_grown() else ""
+            return NO_TIME if time.monotonic() > until or self.is_unwanted() else ""
 
         os.makedirs(self._directory, mode=0o700, exist_ok=True)
         if share:
@@ -144,6 +153,7 @@ class KeptVariables:
             shared.note(name, row.pop("shares", {}))
             rows[name] = row
             left -= row.get("bytes", 0)
+        self._due = {name: due for name, due in self._due.items() if name in rows}
         with suppress(Exception):  # classes may have code of the user's for what is asked of them here
             for name, other in shared.find(names, first).items():
                 rows[name] = {**rows[name], "shared": other}
@@ -151,18 +161,29 @@ class KeptVariables:
 
     def _write(self, name: str, names: dict[str, Any], old: Row, left: int, is_over: Callable[[], str]) -> Row:
         """The row of a value; no other file of it stays. What there was no time for stays as it was, and says so."""
+        due, began = self._due.get(name, 0.0), time.thread_time()
+        may_wait = bool(old) and time.monotonic() < due
+
+        def gives_way() -> str:
+            return is_over() or (NO_TIME if may_wait and self.is_awaited() else "")
+
         self._in_value = True
         try:
-            return self._describe(name, names, old, left, is_over)
+            return self._describe(name, names, old, left, gives_way)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # of the user's code: `SystemExit` too, which would end the kernel
-            late = isinstance(error, self._values.Late) and bool(old) and not _has_no_value(old)
+            late = isinstance(error, self._values.Late) and bool(old)
+            if late and _has_no_value(old):
+                return old
             late = late and old.get("bytes", 0) <= left
             stale = {"executions": old.get("executions", self._stamp.get("executions"))} if late else {}
             return {**(old if late else {}), **stale, "why": self._say(error)}
         finally:
             self._in_value = False
+            took = time.thread_time() - began
+            if took > QUICK_SECONDS:
+                self._due[name] = max(due, time.monotonic() + took * BACK_OFF)
 
     def _describe(self, name: str, names: dict[str, Any], old: Row, left: int, is_over: Callable[[], str]) -> Row:
         value = names[name]
@@ -181,11 +202,15 @@ class KeptVariables:
         own = names.get(name) is value and _is_own(name, value)
         if own and not isinstance(value, (type, types.FunctionType)):
             return self._find_source(value, old)  # a decorator made it; pickle would name it by itself
+
+        def is_over_or_grown() -> str:  # growth is a file of the system's to read: not for each small value
+            return is_over() or (NO_MEMORY if self._has_grown() else "")
+
         self._number += 1
         paths = [f"{self._own}-{self._number}", old.get("file")]
         new, before = (each and os.path.join(self._directory, each) for each in paths)
         try:
-            row = self._values.write_value(value, names, old, self._values.Place(new, before, left, is_over))
+            row = self._values.write_value(value, names, old, self._values.Place(new, before, left, is_over_or_grown))
         except self._values.REFUSALS:
             if not own:
                 raise

@@ -85,7 +85,7 @@ def _describe_end(execution: Execution) -> str:
     if execution.status == "interrupted":
         return "The code was interrupted."
     if death is not None:
-        return f"The code ended with its kernel: {death.detail}. Files are kept; run what made the variables again."
+        return f"The code ended with its kernel: {death.detail}. Files are kept; run what made missing variables again."
     return ""
 
 

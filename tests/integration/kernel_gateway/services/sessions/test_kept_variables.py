@@ -267,6 +267,34 @@ def test_code_that_comes_while_variables_are_kept_runs_before_the_rest_is(on_ses
     on_session(test)
 
 
+AWAITED = PATIENT.replace("is_unwanted", "is_awaited")
+
+
+def test_code_that_waits_for_what_is_kept_each_time_hastens_it(on_session: OnSession) -> None:
+    async def test(gateway: Gateway, _session: Session) -> None:
+        session = await gateway.start(environment="keeps", keep_variables="each")
+        live = await gateway.services.registry.require(gateway.me, session.id)
+        await gateway.run(session, "first = 1")
+        await gateway.run(session, AWAITED)
+
+        async def keeping() -> bool:
+            return live.variables._asked and Path(live.sandbox.kernel.info.workspace_directory, "kept").exists()
+
+        await gateway.until(keeping)
+        asked = live.variables._own_id
+        hastened = await gateway.text(session, "awaited = get_ipython().kernel._awaited; del patient; awaited")
+        assert hastened == repr(asked)
+        ended = await gateway.run(session, "import os; os._exit(1)")
+        assert ended.death is not None
+        assert ended.death.detail.startswith(
+            "the kernel exited with status 1; its globals are gone, but for the 4 variables that were kept at 2"
+        ), ended.death.detail
+        assert await gateway.text(session, "first, after") == "(1, 1)"
+        assert len((await restored(gateway, session)).variables) == 4
+
+    on_session(test)
+
+
 STUCK = """
 class Stuck:
     def __reduce__(self):
@@ -320,7 +348,9 @@ def test_a_session_without_variables_has_nothing_loaded_and_nothing_kept(on_sess
         await gateway.run(session, "print(1); _own = 2")
         await live.variables._keep_if_idle(live.sandbox.kernel)
         assert await gateway.text(session, "get_ipython().kernel._kept is None") == "True"
-        await gateway.run(session, "import os; os._exit(1)")
+        ended = await gateway.run(session, "import os; os._exit(1)")
+        assert ended.death is not None
+        assert ended.death.detail == "the kernel exited with status 1; its globals are gone"
         assert await gateway.text(session, "'_own' in globals()") == "False"
         assert (await gateway.show(session)).restored is None
 

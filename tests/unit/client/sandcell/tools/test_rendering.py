@@ -100,7 +100,7 @@ SHORT = MemoryShortage("interrupted", 486 << 20, 512 << 20, "486 of 512 MB", [LA
     [
         ("error", {"error": ExecutionError("ValueError", "no", ["Traceback", "ValueError: no"])}, "Traceback\nValueE"),
         ("timeout", {}, "was stopped; variables are kept"),
-        ("timeout", {"death": Death("deadline", "killed")}, "its variables are gone"),
+        ("timeout", {"death": Death("deadline", "its globals are gone")}, "its globals are gone"),
         ("interrupted", {}, "interrupted; variables are kept"),
         ("died", {"death": Death("oom", "out of memory at 2 GB")}, "Python ended: out of memory at 2 GB."),
         ("interrupted", {"why": "it never began"}, "[it never began]"),

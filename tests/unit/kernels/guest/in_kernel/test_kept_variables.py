@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -84,9 +85,10 @@ def test_what_would_take_more_memory_than_there_is_ends_it(tmp_path: Path) -> No
     grow = Fails(lambda: held.append(bytearray(b"x") * 64_000_000))
     kept = new(tmp_path)
     keep(kept, {"before": bytes(LARGE)})
-    told = kept.keep({"before": bytes(LARGE), "grows": grow, "after": 1}, {}, PLENTY, SECONDS, {}, memory_bytes=10**7)
+    names = {"before": bytes(LARGE), "grows": grow, "large": bytes(LARGE), "small": 1}
+    told = kept.keep(names, {}, PLENTY, SECONDS, {}, memory_bytes=10**7)
     outcomes = [(each["outcome"], each["why"]) for each in told["variables"]]
-    assert outcomes == [("kept", ""), ("lost", NO_MEMORY), ("lost", NO_MEMORY)]
+    assert outcomes == [("kept", ""), ("lost", NO_MEMORY), ("lost", NO_MEMORY), ("kept", "")]
     assert told["seconds"] > 0
 
 
@@ -301,3 +303,48 @@ def test_what_is_to_be_forgotten_is_there_for_no_other_kernel(tmp_path: Path) ->
     assert new(tmp_path).restore({}, SECONDS, None, None)["found"] is False
     keep(first, names)
     assert new(tmp_path).restore({}, SECONDS, None, None)["found"] is True
+
+
+def test_while_code_waits_what_took_long_is_looked_at_only_when_it_is_due(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(kept_variables.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(kept_variables.time, "thread_time", lambda: clock[0])
+
+    def take(seconds: float) -> None:
+        clock[0] += seconds
+
+    kept, names = new(tmp_path), {"large": Fails(lambda: take(1.0)), "small": [1], "refused": Fails(fail)}
+    kept.is_awaited = lambda: True
+    first = keep(kept, names, executions=1)["variables"]
+    assert [each["outcome"] for each in first] == ["kept", "kept", "lost"], "what was never kept is not put off"
+    names["small"].append(2)
+    told = keep(kept, names, executions=2)["variables"]
+    assert [(each["outcome"], each["why"]) for each in told][:2] == [("kept", NO_TIME), ("kept", "")]
+    found: dict[str, Any] = {}
+    again = new(tmp_path).restore(found, SECONDS, None, None)["variables"]
+    assert again[0] == {"name": "large", "outcome": "stale", "why": NO_TIME, "executions": 1}
+    assert found["small"] == [1, 2]
+    kept.is_awaited = lambda: False
+    assert keep(kept, names, executions=3)["variables"][0]["why"] == "", "nobody waits"
+    kept.is_awaited = lambda: True
+    clock[0] += kept_variables.BACK_OFF - 0.5
+    assert keep(kept, names, executions=4)["variables"][0]["why"] == NO_TIME
+    clock[0] += 1.0
+    assert keep(kept, names, executions=5)["variables"][0]["why"] == "", "it is due"
+
+
+def test_code_that_comes_while_a_large_value_is_looked_at_waits_for_a_piece_of_it(tmp_path: Path) -> None:
+    looks = count()
+    kept, names = new(tmp_path), {"large": bytearray(5 * kept_values.PIECE_BYTES), "small": [1]}
+    keep(kept, names)
+    kept._due = {"large": float("inf")}  # it was looked at not long ago
+    kept.is_awaited = lambda: next(looks) > 2
+    names["large"][-1] = 1
+    names["small"].append(2)
+    told = keep(kept, names, executions=2)["variables"]
+    assert [(each["outcome"], each["why"]) for each in told] == [("kept", NO_TIME), ("kept", "")]
+    found: dict[str, Any] = {}
+    assert new(tmp_path).restore(found, SECONDS, None, None)["variables"][0]["outcome"] == "stale"
+    assert (found["large"][-1], found["small"]) == (0, [1, 2])
