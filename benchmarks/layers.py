@@ -1,4 +1,7 @@
-"""What each layer costs a sandbox: the same start and the same `pass` with all layers, less one, or another runtime."""
+"""What each layer costs a sandbox: the same start and the same `pass` with all layers, less one, or another runtime.
+
+And what the stream adds to `pass` that has an execution outlive the service.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks import resumable_stream
 from kernels.environment import Environment
 from kernels.oci import environments
 from kernels.oci.runtime import OciRuntime
@@ -50,13 +54,14 @@ class Figures:
 
 
 def run(_service: RunningService, environments_dir: Path, *, rounds: int = 8) -> str:
-    figures = asyncio.run(_measure(environments.find_installed(environments_dir)["python"], rounds))
+    environment = environments.find_installed(environments_dir)["python"]
+    figures = asyncio.run(_measure(environment, rounds))
     (start, execution), *others = ((_median(one.starts), _median(one.passes)) for one in figures)
     said = [f"runc: start {start * 1000:.0f} ms, `pass` {execution * 1000:.1f} ms (p50 of {rounds})"]
     for (name, layer), (other_start, other_execution) in zip(VARIANTS[1:], others, strict=True):
         what = f"{name} without {layer}" if layer else name
         said.append(f"{what}: start {other_start / start:.2f}, `pass` {other_execution / execution:.2f} times that")
-    return "; ".join(said)
+    return "; ".join([*said, asyncio.run(_measure_stream(environment, rounds))])
 
 
 async def _measure(environment: Environment, rounds: int) -> list[Figures]:
@@ -69,6 +74,21 @@ async def _measure(environment: Environment, rounds: int) -> list[Figures]:
                 settings = RuntimeSettings(runtime, place / "data", place / "run", uid_base=base, uid_ranges=1)
                 await _once(Without(settings, layer), environment, figures[number])
     return figures
+
+
+async def _measure_stream(environment: Environment, rounds: int) -> str:
+    with tempfile.TemporaryDirectory(prefix="scbench", dir="/tmp") as name:
+        place = Path(name)
+        settings = RuntimeSettings("runc", place / "data", place / "run", uid_base=UID_BASE, uid_ranges=1)
+        runtime = OciRuntime(settings)
+        launcher = KernelLauncher(runtime, KernelLimits())
+        kernel = await launcher.launch(SandboxSpec(str(uuid.uuid4()), environment), before_first_code=_nothing)
+        try:
+            [sockets] = (place / "run").glob(f"**/{kernel.info.sandbox_id}/kernel")
+            return await resumable_stream.compare(kernel, sockets, rounds * PASSES)
+        finally:
+            await kernel.destroy()
+            await runtime.aclose()
 
 
 async def _once(runtime: OciRuntime, environment: Environment, figures: Figures) -> None:
