@@ -212,6 +212,7 @@ class Settings:
         "", "RuntimeClass of pods by image, python=gvisor; images without one get the cluster's default", lines=True
     )
     kubernetes_user_namespaces: bool = setting(default=False, help="a user namespace for each pod: for nodes with such")
+    kubernetes_claims: bool = setting(default=False, help="pods by claims of agent-sandbox, for clusters that have it")
     environments_file: str = setting(
         "", "TOML file of environments; empty: environments.toml under data_dir, if it is there"
     )

@@ -28,7 +28,8 @@ class KubernetesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """Where pods are made, for the runtime `kubernetes`.
 
     `config` is a kubeconfig's path, empty inside the cluster. Images are called `<registry>/sandcell-<name>:<version>`.
-    `classes` gives images, by name, their RuntimeClass. With `user_namespaces` each pod has one of its own.
+    `classes` gives images, by name, their RuntimeClass. With `user_namespaces` each pod has one of its own; with
+    `claims` pods are those of agent-sandbox.
     """
 
     config: str = ""
@@ -36,6 +37,7 @@ class KubernetesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     registry: str = "sandcell.local"
     classes: dict[str, str] = {}
     user_namespaces: bool = False
+    claims: bool = False
 
 
 class RuntimeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -88,6 +88,7 @@ def make_kubernetes_settings(settings: Settings) -> KubernetesSettings:
         settings.kubernetes_registry,
         classes,
         settings.kubernetes_user_namespaces,
+        settings.kubernetes_claims,
     )
 
 

@@ -45,6 +45,7 @@ class Options:
         self.variables = "{}"
         self.tls_port = 0
         self.tls_keys = "/run/sandcell-keys"
+        self.await_keys = 0
 
     @property
     def processors(self) -> int:

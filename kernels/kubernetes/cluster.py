@@ -6,13 +6,17 @@ The client waits in threads; every request has a deadline. Objects are plain dic
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import json
+import ssl
+import urllib.parse
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from kernels.errors import RuntimeUnusable, SandboxFailed
+from kernels.kubernetes import claims
 from kernels.sandbox import KubernetesSettings
 
 Object = dict[str, Any]
@@ -20,12 +24,23 @@ Object = dict[str, Any]
 REQUEST_SECONDS: Final = 15.0
 _CONNECT_SECONDS: Final = 5.0
 _THREADS: Final = 16
-_RIGHTS: Final = (
-    *(("", "pods", verb) for verb in ("create", "get", "delete")),
-    *(("", "secrets", verb) for verb in ("create", "get", "list", "patch", "delete")),
-    *(("networking.k8s.io", "networkpolicies", verb) for verb in ("create", "get")),
+_CLAIMING: Final = (
+    *(("", "pods/attach", verb) for verb in ("create", "get")),
+    (claims.CORE, "sandboxes", "delete"),
+    *((claims.EXTENSIONS, "sandboxtemplates", verb) for verb in ("create", "get", "list", "delete")),
+    *((claims.EXTENSIONS, "sandboxwarmpools", verb) for verb in ("create", "get")),
+    *((claims.EXTENSIONS, "sandboxclaims", verb) for verb in ("create", "get", "delete")),
 )
-"""What the service's account needs in its namespace, and nothing anywhere else."""
+
+
+def needed_rights(*, claiming: bool) -> tuple[tuple[str, str, str], ...]:
+    """What the service's account needs in its namespace, and nothing anywhere else: groups, kinds and verbs."""
+    return (
+        *(("", "pods", verb) for verb in ("get", "delete")),
+        *(("", "secrets", verb) for verb in ("create", "get", "list", "patch", "delete")),
+        *(("networking.k8s.io", "networkpolicies", verb) for verb in ("create", "get")),
+        *(_CLAIMING if claiming else (("", "pods", "create"),)),
+    )
 
 
 class Missing(SandboxFailed):
@@ -88,6 +103,42 @@ class Cluster:
     async def delete_secret(self, name: str) -> Object:
         return await self._ask(lambda api: api.core.delete_namespaced_secret, name, propagation_policy=_BACK)
 
+    async def create_custom(self, kind: str, manifest: Object) -> Object:
+        """One of the kinds of `claims.KINDS`; so for the others."""
+        return await self._ask(lambda api: api.custom.create_namespaced_custom_object, body=manifest, **_custom(kind))
+
+    async def read_custom(self, kind: str, name: str) -> Object:
+        return await self._ask(lambda api: api.custom.get_namespaced_custom_object, name=name, **_custom(kind))
+
+    async def list_custom(self, kind: str, selector: str) -> list[Object]:
+        found = await self._ask(
+            lambda api: api.custom.list_namespaced_custom_object, label_selector=selector, **_custom(kind)
+        )
+        return list(found.get("items", ()))
+
+    async def delete_custom(self, kind: str, name: str, uid: str = "") -> Object:
+        """With what it has, and until that is gone it is there as well; of this uid alone, when one is given."""
+        body: Object = {"propagationPolicy": "Foreground", **({"preconditions": {"uid": uid}} if uid else {})}
+        return await self._ask(
+            lambda api: api.custom.delete_namespaced_custom_object, name=name, body=body, **_custom(kind)
+        )
+
+    async def missing_kinds(self) -> list[str]:
+        """Which of the kinds of `claims.KINDS` the server does not have, in words."""
+        served: set[str] = set()
+        for group in sorted(set(claims.KINDS.values())):
+            with contextlib.suppress(Missing):
+                found = await self._run(functools.partial(self._read_resources, group))
+                served |= {f"{each['name']}.{group}" for each in found.get("resources", ())}
+        return [f"{kind}.{group}" for kind, group in claims.KINDS.items() if f"{kind}.{group}" not in served]
+
+    def _read_resources(self, group: str) -> Object:
+        return _decode(self._api.custom.get_api_resources(group, claims.VERSION, **_RAW))
+
+    async def hand_over(self, pod: str, container: str, line: bytes) -> None:
+        """Write a line to the standard input of a container that waits for one, and close it."""
+        await self._run(lambda: self._api.attach(self.namespace, pod, container, line))
+
     async def version(self) -> str:
         """What the server says it is; raises `RuntimeUnusable` without a usable configuration."""
         found = await self._run(lambda: _decode(self._api.version.get_code(**_RAW)))
@@ -95,15 +146,17 @@ class Cluster:
 
     async def missing_rights(self) -> list[str]:
         """Which of the rights that are needed the service's account does not have, in words."""
+        rights = needed_rights(claiming=self._settings.claims)
         return [
             f"{verb} {kind}"
-            for (_, kind, verb), allowed in zip(_RIGHTS, await asyncio.gather(*map(self._may, _RIGHTS)), strict=True)
+            for (_, kind, verb), allowed in zip(rights, await asyncio.gather(*map(self._may, rights)), strict=True)
             if not allowed
         ]
 
     async def _may(self, right: tuple[str, str, str]) -> bool:
         group, kind, verb = right
-        asked = {"namespace": self.namespace, "group": group, "resource": kind, "verb": verb}
+        kind, _, part = kind.partition("/")
+        asked = {"namespace": self.namespace, "group": group, "resource": kind, "subresource": part, "verb": verb}
         body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
         body["spec"] = {"resourceAttributes": asked}  # type: ignore[assignment]
         found = await self._run(
@@ -124,6 +177,12 @@ class Cluster:
 
 _RAW: Final = {"_preload_content": False, "_request_timeout": (_CONNECT_SECONDS, REQUEST_SECONDS)}
 _BACK: Final = "Background"
+_STDIN: Final = b"\x00"
+"""The channel of standard input, in the protocol that is asked for."""
+
+
+def _custom(kind: str) -> dict[str, str]:
+    return {"group": claims.KINDS[kind], "version": claims.VERSION, "plural": kind}
 
 
 class _Api:
@@ -153,6 +212,36 @@ class _Api:
         self.networking: Any = client.NetworkingV1Api(api)
         self.authorization: Any = client.AuthorizationV1Api(api)
         self.version: Any = client.VersionApi(api)
+        self.custom: Any = client.CustomObjectsApi(api)
+        self._client: Any = api
+
+    def attach(self, namespace: str, pod: str, container: str, line: bytes) -> Object:
+        """By a websocket: the client's own have no deadline, and take the place of all other requests meanwhile."""
+        import websocket  # noqa: PLC0415 - a part of the client
+
+        configuration = self._client.configuration
+        query = urllib.parse.urlencode({"container": container, "stdin": "true"})
+        path = f"/api/v1/namespaces/{namespace}/pods/{pod}/attach?{query}"
+        headers: dict[str, str] = {}
+        self._client.update_params_for_auth(headers, [], ["BearerToken"], path, "GET", None)
+        context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+        if not configuration.verify_ssl:
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        if configuration.cert_file:
+            context.load_cert_chain(configuration.cert_file, configuration.key_file)
+        name = configuration.tls_server_name
+        connection = websocket.create_connection(
+            configuration.host.replace("http", "ws", 1) + path,
+            timeout=REQUEST_SECONDS,
+            header=headers,
+            subprotocols=["v4.channel.k8s.io"],
+            sslopt={"context": context, **({"server_hostname": name} if name else {})},
+        )
+        try:
+            connection.send_binary(_STDIN + line)
+        finally:
+            connection.close()
+        return {}
 
 
 def _decode(response: Any) -> Object:

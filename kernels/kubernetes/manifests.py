@@ -30,8 +30,10 @@ START: Final = f"{DOMAIN}/start"
 """Which start made it: one that fails takes back what is its own."""
 POLICY: Final = "sandcell-sandboxes"
 PORT: Final = 7443
-_OURS: Final = {"app.kubernetes.io/name": "sandcell-sandbox"}
+OURS: Final = {"app.kubernetes.io/name": "sandcell-sandbox"}
 KEYS: Final = "/run/sandcell-keys"
+HANDED_KEYS: Final = "/run/sandcell/keys"
+"""In memory, where they come when the pod has begun."""
 FIRST_USER: Final = 1_000_000_000
 _USERS: Final = 1_000_000_000
 """User ids of sandboxes: beyond those of images and of what runs on nodes, and so many that few are ever twice."""
@@ -61,12 +63,12 @@ def user_of(sandbox_id: str, *, namespaced: bool = False) -> int:
 
 def labels(service: str, sandbox_id: str) -> dict[str, str]:
     """What all of a sandbox's objects carry."""
-    return {**_OURS, SERVICE: service, SANDBOX: sandbox_id}
+    return {**OURS, SERVICE: service, SANDBOX: sandbox_id}
 
 
 def secret(service: str, spec: SandboxSpec, keys: Mapping[str, bytes], start: str, user: int) -> Manifest:
     """The keys, the names of its users, and what is to be known of the sandbox without its pod."""
-    contents = {**keys, **_names_of_users(user)}
+    contents = {**keys, **names_of_users(user)}
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -80,7 +82,12 @@ def secret(service: str, spec: SandboxSpec, keys: Mapping[str, bytes], start: st
     }
 
 
-def _names_of_users(user: int) -> dict[str, bytes]:
+def read_keys(secret: Manifest) -> dict[str, bytes]:
+    """What such a Secret holds."""
+    return {name: base64.b64decode(content) for name, content in secret.get("data", {}).items()}
+
+
+def names_of_users(user: int) -> dict[str, bytes]:
     """In place of the image's, which do not have this user."""
     passwd = (
         "root:x:0:0:root:/root:/bin/sh\n"
@@ -100,7 +107,7 @@ def policy() -> Manifest:
         "kind": "NetworkPolicy",
         "metadata": {"name": POLICY},
         "spec": {
-            "podSelector": {"matchLabels": dict(_OURS)},
+            "podSelector": {"matchLabels": dict(OURS)},
             "policyTypes": ["Ingress", "Egress"],
             "ingress": [{"ports": [{"protocol": "TCP", "port": PORT}]}],
             "egress": [],
@@ -122,37 +129,46 @@ def is_closed(found: Manifest) -> bool:
 
 def pod(service: str, spec: SandboxSpec, *, image: str, runtime_class: str, owner: str, user: int) -> Manifest:
     """The sandbox; `owner` is the uid of its Secret, and `user` its own by `user_of`."""
-    environment = spec.environment
     name = name_of(spec.sandbox_id)
-    reference = {"apiVersion": "v1", "kind": "Secret", "name": name, "uid": owner}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
             "name": name,
             "labels": labels(service, spec.sandbox_id),
-            "ownerReferences": [{**reference, "controller": False, "blockOwnerDeletion": False}],
+            "ownerReferences": [goes_with("v1", "Secret", name, owner)],
         },
-        "spec": {
-            "containers": [_container(spec, image, runtime_class, user)],
-            "volumes": _volumes(environment, name),
-            "restartPolicy": "Never",
-            "terminationGracePeriodSeconds": 1,
-            "hostname": spec.hostname,
-            "automountServiceAccountToken": False,
-            "enableServiceLinks": False,
-            # No name resolves: there is no server at this address of the sandbox's own.
-            "dnsPolicy": "None",
-            "dnsConfig": {"nameservers": ["127.0.0.1"]},
-            "securityContext": _as(user) | {"fsGroup": user, "seccompProfile": {"type": "RuntimeDefault"}},
-            "tolerations": [
-                {"key": f"node.kubernetes.io/{each}", "operator": "Exists", "effect": "NoExecute"}
-                | {"tolerationSeconds": EVICT_SECONDS}
-                for each in ("not-ready", "unreachable")
-            ],
-            **({"runtimeClassName": runtime_class} if runtime_class else {}),
-            **({"hostUsers": False} if user == USER_ID else {}),
-        },
+        "spec": pod_spec(spec, image, runtime_class, user, name),
+    }
+
+
+def goes_with(version: str, kind: str, name: str, uid: str) -> Manifest:
+    """A reference to the owner, with which the cluster removes what has it."""
+    reference = {"apiVersion": version, "kind": kind, "name": name, "uid": uid}
+    return {**reference, "controller": False, "blockOwnerDeletion": False}
+
+
+def pod_spec(spec: SandboxSpec, image: str, runtime_class: str, user: int, secret: str) -> Manifest:
+    """What runs. Without the name of a Secret the guest waits for keys, and no two pods differ: see `claims`."""
+    return {
+        "containers": [_container(spec, image, runtime_class, user, secret)],
+        "volumes": _volumes(spec.environment, secret),
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 1,
+        "hostname": spec.hostname,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        # No name resolves: there is no server at this address of the sandbox's own.
+        "dnsPolicy": "None",
+        "dnsConfig": {"nameservers": ["127.0.0.1"]},
+        "securityContext": _as(user) | {"fsGroup": user, "seccompProfile": {"type": "RuntimeDefault"}},
+        "tolerations": [
+            {"key": f"node.kubernetes.io/{each}", "operator": "Exists", "effect": "NoExecute"}
+            | {"tolerationSeconds": EVICT_SECONDS}
+            for each in ("not-ready", "unreachable")
+        ],
+        **({"runtimeClassName": runtime_class} if runtime_class else {}),
+        **({"hostUsers": False} if user == USER_ID else {}),
     }
 
 
@@ -160,7 +176,7 @@ def _as(user: int) -> Manifest:
     return {"runAsNonRoot": True, "runAsUser": user, "runAsGroup": user}
 
 
-def _container(spec: SandboxSpec, image: str, runtime_class: str, user: int) -> Manifest:
+def _container(spec: SandboxSpec, image: str, runtime_class: str, user: int, secret: str) -> Manifest:
     resources = spec.environment.resources
     limits = {
         "memory": str(resources.memory_bytes),
@@ -172,7 +188,7 @@ def _container(spec: SandboxSpec, image: str, runtime_class: str, user: int) -> 
         "name": CONTAINER,
         "image": image,
         "imagePullPolicy": "IfNotPresent",
-        "command": _command(spec, runtime_class, user),
+        "command": _command(spec, runtime_class, user, secret),
         "env": [{"name": "LANG", "value": "C.UTF-8"}],
         "workingDir": "/",
         "ports": [{"name": "guest", "containerPort": PORT, "protocol": "TCP"}],
@@ -185,19 +201,20 @@ def _container(spec: SandboxSpec, image: str, runtime_class: str, user: int) -> 
             "capabilities": {"drop": ["ALL"]},
         },
         "terminationMessagePolicy": "FallbackToLogsOnError",
+        **({} if secret else {"stdin": True, "stdinOnce": True}),
         "volumeMounts": [
             {"name": "disk", "mountPath": "/workspace", "subPath": "workspace"},
             {"name": "disk", "mountPath": "/home/user", "subPath": "home"},
             {"name": "disk", "mountPath": "/tmp", "subPath": "tmp"},  # noqa: S108 - the sandbox's own
             {"name": "sockets", "mountPath": "/run/sandcell"},
             {"name": "shared-memory", "mountPath": "/dev/shm"},  # noqa: S108
-            {"name": "keys", "mountPath": KEYS, "readOnly": True},
+            *([{"name": "keys", "mountPath": KEYS, "readOnly": True}] if secret else ()),
             *({"name": "users", "mountPath": f"/etc/{each}", "subPath": each, "readOnly": True} for each in USER_FILES),
         ],
     }
 
 
-def _command(spec: SandboxSpec, runtime_class: str, user: int) -> list[str]:
+def _command(spec: SandboxSpec, runtime_class: str, user: int, secret: str) -> list[str]:
     environment = spec.environment
     counted = 0 if runtime_class.startswith(_NO_SECCOMP_NOTIFICATIONS) else NETLINK_SOCKETS
     arguments = {
@@ -210,7 +227,8 @@ def _command(spec: SandboxSpec, runtime_class: str, user: int) -> list[str]:
         "--netlink-sockets": counted,
         "--keep-packages": int(environment.keep_packages),
         "--tls-port": PORT,
-        "--tls-keys": KEYS,
+        "--tls-keys": KEYS if secret else HANDED_KEYS,
+        "--await-keys": 0 if secret else 1,
         "--variables": json.dumps(dict(environment.variables), ensure_ascii=False),
     }
     command = [environment.python, "-I", "-B", "/opt/sandcell/guest"]
@@ -218,26 +236,29 @@ def _command(spec: SandboxSpec, runtime_class: str, user: int) -> list[str]:
     return [each.replace("$(", "$$(") for each in command]  # else the cluster would put a variable there
 
 
-def _volumes(environment: Environment, name: str) -> list[Manifest]:
+def _volumes(environment: Environment, secret: str) -> list[Manifest]:
     resources = environment.resources
-    return [
+    in_memory_or_on_disk = [
         {"name": "disk", "emptyDir": {"sizeLimit": str(resources.storage_bytes)}},
         {"name": "sockets", "emptyDir": {"medium": "Memory", "sizeLimit": str(_SOCKETS_BYTES)}},
         {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": str(resources.memory_bytes // 2)}},
-        {
-            "name": "keys",
-            "secret": {
-                "secretName": name,
-                "defaultMode": 0o400,
-                "items": [{"key": each, "path": each} for each in GUEST_FILES],
-            },
-        },
-        {
-            "name": "users",
-            "secret": {
-                "secretName": name,
-                "defaultMode": 0o444,
-                "items": [{"key": each, "path": each} for each in USER_FILES],
-            },
-        },
+    ]
+    if not secret:
+        shown = [
+            {"path": each, "fieldRef": {"fieldPath": f"metadata.annotations['{DOMAIN}/{each}']"}} for each in USER_FILES
+        ]
+        return [*in_memory_or_on_disk, {"name": "users", "downwardAPI": {"defaultMode": 0o444, "items": shown}}]
+    return [
+        *in_memory_or_on_disk,
+        *(
+            {
+                "name": name,
+                "secret": {
+                    "secretName": secret,
+                    "defaultMode": mode,
+                    "items": [{"key": each, "path": each} for each in files],
+                },
+            }
+            for name, mode, files in (("keys", 0o400, GUEST_FILES), ("users", 0o444, USER_FILES))
+        ),
     ]

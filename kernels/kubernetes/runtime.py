@@ -7,7 +7,6 @@ files of it lie in `data_directory/pods/<id>`.
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import functools
 import logging
@@ -25,9 +24,11 @@ from typing import Any, Final
 
 from kernels.errors import KernelsError, NotListening, RuntimeUnusable, SandboxFailed, SandboxGone
 from kernels.guest_client.client import GuestClient
-from kernels.kubernetes import accounts, certificates, images, manifests, pod_status
+from kernels.kubernetes import accounts, certificates, claims, manifests, pod_status
 from kernels.kubernetes.accounts import Account
+from kernels.kubernetes.claimed_pods import ClaimedPods
 from kernels.kubernetes.cluster import Cluster, Exists, Missing, Object
+from kernels.kubernetes.pods import OwnPods, Pods
 from kernels.kubernetes.streams import Streams, reach
 from kernels.kubernetes.ways_out import WaysOut
 from kernels.sandbox import Finding, PagedOut, RuntimeSettings, SandboxInfo, SandboxSpec, SandboxUsage
@@ -35,20 +36,8 @@ from kernels.wire.dialing import GUEST, PATIENCE_SECONDS
 
 log = logging.getLogger(__name__)
 NAME: Final = "kubernetes"
-START_SECONDS: Final = 120.0
-"""How long a pod has to be placed, to get its image and to run."""
-END_SECONDS: Final = 10.0
-"""How long its end is waited for, from when it was asked for, before it is taken out of the cluster's books.
-
-Its node may be lost, or say nothing more of it; one that is there ends what is in the books no longer.
-"""
-GONE_SECONDS: Final = 50.0
-"""How long it may stay in them all the same: something in the cluster holds it. Callers wait for 60 s."""
-GRACE_SECONDS: Final = 1
 WORKSPACE: Final = "workspace"
 """The service's copy, beside what it has fetched a part of."""
-_POLL_SECONDS: Final = 0.05
-_SLOW_POLL_SECONDS: Final = 0.5
 _DIAL_SECONDS: Final = 0.02
 _OPENED: Final = (
     f"the network policy {manifests.POLICY} does not close pods off as it is to: somebody has changed it. Remove it,"
@@ -82,6 +71,11 @@ class KubernetesRuntime:
         """Whether the policy has been there."""
 
     @functools.cached_property
+    def _pods(self) -> Pods:
+        kind = ClaimedPods if self.settings.kubernetes.claims else OwnPods
+        return kind(self.cluster, self.settings.kubernetes, self.service)
+
+    @functools.cached_property
     def service(self) -> str:
         """A random name, kept where this service keeps its files: hosts that look alike may share a namespace."""
         home = self.settings.data_directory / "pods"
@@ -100,12 +94,14 @@ class KubernetesRuntime:
             version = await self.cluster.version()
             missing = await self.cluster.missing_rights()
             policy = await self._find_policy()
+            unserved = await self._find_unserved()
         except (RuntimeUnusable, SandboxFailed) as error:
             return (Finding("kubernetes", ok=False, detail=str(error), remedy="set kubernetes_config"),)
         rights = f"in the namespace {namespace}: " + (f"not {', '.join(missing)}" if missing else "all that are needed")
         return (
             Finding("kubernetes", ok=True, detail=f"the API server answers: {version}"),
             Finding("rights", ok=not missing, detail=rights, remedy="bind a Role with these to the service's account"),
+            *unserved,
             Finding(
                 "network policy",
                 ok=policy is None or manifests.is_closed(policy),
@@ -121,14 +117,39 @@ class KubernetesRuntime:
             ),
         )
 
+    async def _find_unserved(self) -> tuple[Finding, ...]:
+        """What the cluster and the settings have of what claims need."""
+        kubernetes = self.settings.kubernetes
+        if not kubernetes.claims:
+            return ()
+        missing = await self.cluster.missing_kinds()
+        served = f"no {', '.join(missing)}" if missing else "its kinds"
+        classes = kubernetes.classes.values() or ("",)
+        apart = any(claims.find_user(each, namespaced=kubernetes.user_namespaces) is not None for each in classes)
+        return (
+            Finding(
+                "agent-sandbox",
+                ok=not missing,
+                detail=f"the API server has {claims.VERSION} of {served}",
+                remedy="install agent-sandbox 0.5 or later with its extensions, or unset kubernetes_claims",
+            ),
+            Finding(
+                "users of claimed pods",
+                ok=apart,
+                detail="those of one template are kept apart" if apart else claims.WHY_APART,
+                remedy=claims.HOW_APART,
+            ),
+        )
+
     async def create(self, spec: SandboxSpec) -> SandboxInfo:
         _require_id(spec.sandbox_id)
         await self._close_off()
+        await self._pods.prepare(spec)
         start = secrets.token_hex(8)
         making = asyncio.create_task(self._make(spec, start))
         try:
-            await asyncio.shield(making)
-            await self._await_running(spec.sandbox_id)
+            secret = await asyncio.shield(making)
+            await self._pods.await_running(spec, secret)
         except Exists as error:
             raise SandboxFailed(f"a sandbox {spec.sandbox_id} exists already: {error}") from None
         except BaseException:
@@ -184,7 +205,7 @@ class KubernetesRuntime:
     async def running(self, sandbox_id: str) -> bool:
         _require_id(sandbox_id)
         try:
-            pod = await self.cluster.read_pod(manifests.name_of(sandbox_id))
+            pod = await self._pods.find(sandbox_id)
         except Missing:
             return False
         if pod_status.ran(pod) and not pod_status.runs(pod):
@@ -240,9 +261,8 @@ class KubernetesRuntime:
 
     async def kill(self, sandbox_id: str) -> None:
         _require_id(sandbox_id)
-        with contextlib.suppress(Missing):
-            if await self._is_ours(sandbox_id):
-                await self.cluster.delete_pod(manifests.name_of(sandbox_id), GRACE_SECONDS)
+        if await self._is_ours(sandbox_id):
+            await self._pods.kill(sandbox_id)
 
     async def destroy(self, sandbox_id: str) -> None:
         _require_id(sandbox_id)
@@ -274,42 +294,14 @@ class KubernetesRuntime:
         except Missing:
             return None
 
-    async def _make(self, spec: SandboxSpec, start: str) -> None:
+    async def _make(self, spec: SandboxSpec, start: str) -> Object:
         """The Secret, the pod and the service's directory. Raises Exists when there is such a Secret already."""
-        name = manifests.name_of(spec.sandbox_id)
-        kubernetes = self.settings.kubernetes
-        runtime_class = kubernetes.classes.get(spec.environment.image, "")
-        image = images.reference(spec.environment, kubernetes.registry)
-        user = manifests.user_of(spec.sandbox_id, namespaced=kubernetes.user_namespaces)
-        keys = await asyncio.to_thread(certificates.make, name)
+        user = manifests.user_of(spec.sandbox_id, namespaced=self.settings.kubernetes.user_namespaces)
+        keys = await asyncio.to_thread(certificates.make, manifests.name_of(spec.sandbox_id))
         secret = await self.cluster.create_secret(manifests.secret(self.service, spec, keys, start, user))
         self._make_place(spec.sandbox_id)
-        owner = str(secret["metadata"]["uid"])
-        try:
-            await self.cluster.create_pod(
-                manifests.pod(self.service, spec, image=image, runtime_class=runtime_class, owner=owner, user=user)
-            )
-        except Exists as error:  # of a life before, that is still ending
-            raise SandboxFailed(f"the pod before this one has not gone yet: {error}") from None
-
-    async def _await_running(self, sandbox_id: str) -> None:
-        """Wait until the guest's process runs; raises SandboxFailed with the cluster's reason when it will not."""
-        name, why, pause = manifests.name_of(sandbox_id), "it was not placed on a node", _POLL_SECONDS
-        give_up = time.monotonic() + START_SECONDS
-        while True:
-            try:
-                pod = await self.cluster.read_pod(name)
-            except Missing:
-                raise SandboxFailed("the pod was removed while it started") from None
-            if pod_status.runs(pod) and pod["status"].get("podIP"):
-                return
-            why = pod_status.explain(pod) or why
-            if pod_status.is_hopeless(pod):
-                raise SandboxFailed(f"the pod does not start: {why}")
-            if time.monotonic() > give_up:
-                raise SandboxFailed(f"the pod did not start within {START_SECONDS:g} s: {why}")
-            await asyncio.sleep(pause)
-            pause = min(pause * 1.1, _SLOW_POLL_SECONDS)
+        await self._pods.make(spec, str(secret["metadata"]["uid"]))
+        return secret
 
     async def _take_back(self, sandbox_id: str, start: str) -> None:
         """What a start has made that failed, and nothing of another one; what resists is the sweep's."""
@@ -326,35 +318,10 @@ class KubernetesRuntime:
         if end is not None:
             await end.guest.aclose()
         if await self._is_ours(sandbox_id):
-            with contextlib.suppress(Missing):
-                pod = await self.cluster.read_pod(name)
-                if not owner or owner in pod_status.owners(pod):
-                    await self._remove_pod(pod)
+            await self._pods.remove(sandbox_id, owner)
             with contextlib.suppress(Missing):
                 await self.cluster.delete_secret(name)
         await asyncio.to_thread(shutil.rmtree, self._place(sandbox_id), ignore_errors=True)
-
-    async def _remove_pod(self, pod: Object) -> None:
-        """Until it is gone: one of a lost node is struck off. Raises SandboxFailed when it stays."""
-        name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
-        began, pause, grace = time.monotonic(), _POLL_SECONDS, GRACE_SECONDS
-        with contextlib.suppress(Missing, Exists):  # or another one has its name by now
-            await self.cluster.delete_pod(name, grace, uid)
-            while pod["metadata"]["uid"] == uid:
-                waited = time.monotonic() - began
-                if waited > GONE_SECONDS:
-                    raise SandboxFailed(
-                        f"the pod {name} is still there after {GONE_SECONDS:g} s: {pod_status.holders(pod)}"
-                    )
-                # What has ended needs no more time; its node would strike it off when it next tidies up, in a minute.
-                # A node that is silent does not hear that it is to end it, and ends it when it is back.
-                asked = max(waited, pod_status.terminating_seconds(pod, time.time()))
-                if grace and (asked > END_SECONDS or pod_status.has_ended(pod) or pod_status.is_cut_off(pod)):
-                    grace = 0
-                    await self.cluster.delete_pod(name, grace, uid)
-                await asyncio.sleep(pause)
-                pause = min(pause * 1.5, _SLOW_POLL_SECONDS)
-                pod = await self.cluster.read_pod(name)
 
     async def _reach(self, sandbox_id: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         end = await self._end(sandbox_id)
@@ -367,8 +334,8 @@ class KubernetesRuntime:
         if found is None:
             name = manifests.name_of(sandbox_id)
             try:
-                pod, secret = await asyncio.gather(self.cluster.read_pod(name), self.cluster.read_secret(name))
-                context = certificates.open_context(_keys(secret))
+                pod, secret = await asyncio.gather(self._pods.find(sandbox_id), self.cluster.read_secret(name))
+                context = certificates.open_context(manifests.read_keys(secret))
             except (Missing, ValueError) as error:
                 raise SandboxGone(f"sandbox {sandbox_id} is gone: {error}") from None
             address = pod.get("status", {}).get("podIP")
@@ -418,7 +385,3 @@ class KubernetesRuntime:
 def _require_id(sandbox_id: str) -> None:
     if not _UUID.fullmatch(sandbox_id):
         raise SandboxFailed(f"a sandbox id is a UUID with dashes, not {sandbox_id!r}")
-
-
-def _keys(secret: Object) -> dict[str, bytes]:
-    return {name: base64.b64decode(content) for name, content in secret.get("data", {}).items()}

@@ -12,7 +12,10 @@ Object = dict[str, Any]
 
 
 class ScriptedCluster:
-    """As `kernels.kubernetes.cluster.Cluster`. What is `held` stays when it is removed; pods run at once."""
+    """As `kernels.kubernetes.cluster.Cluster`. What is `held` stays when it is removed; pods run at once.
+
+    A claim has its pod at once as well, called `adopted`; `handed` is what containers got at their standard input.
+    """
 
     namespace = "sandcell"
 
@@ -20,6 +23,8 @@ class ScriptedCluster:
         self.secrets: dict[str, Object] = {}
         self.pods: dict[str, Object] = {}
         self.policies: dict[str, Object] = {}
+        self.custom: dict[str, dict[str, Object]] = {}
+        self.handed: list[tuple[str, bytes]] = []
         self.held = False
         self.before_secret: Callable[[], Awaitable[None]] | None = None
         self.graces: list[int] = []
@@ -81,6 +86,26 @@ class ScriptedCluster:
     async def delete_secret(self, name: str) -> Object:
         _read(self.secrets, name)
         return self.secrets.pop(name)
+
+    async def create_custom(self, kind: str, manifest: Object) -> Object:
+        made = self.put(self.custom.setdefault(kind, {}), manifest)
+        if kind == "sandboxclaims":
+            template = self.custom["sandboxtemplates"][manifest["spec"]["warmPoolRef"]["name"]]["spec"]["podTemplate"]
+            await self.create_pod({**template, "metadata": {**template["metadata"], "name": "adopted"}})
+            made["status"] = {"sandbox": {"name": "adopted"}}
+        return made
+
+    async def read_custom(self, kind: str, name: str) -> Object:
+        return _read(self.custom.get(kind, {}), name)
+
+    async def delete_custom(self, kind: str, name: str, uid: str = "") -> Object:
+        found = _read(self.custom.get(kind, {}), name)
+        if uid and found["metadata"]["uid"] != uid:
+            raise Exists("the UID in the precondition does not match")
+        return self.custom[kind].pop(name)
+
+    async def hand_over(self, pod: str, container: str, line: bytes) -> None:
+        self.handed.append((_read(self.pods, pod)["metadata"]["uid"], line))
 
     def close(self) -> None:
         """There is nothing to let go of."""

@@ -131,10 +131,14 @@ class Control:
                 raise Refusal(409, "no_kernel", "no kernel is running")
             if generation < kernel.generation:
                 raise Refusal(409, "stale_generation", f"the kernel is at generation {kernel.generation}")
-            kernel.renumber(generation)
-            if self._relays is not None:
-                self._relays.renumber("python", generation)
+            self.renumber(generation)
             return kernel.describe_start()
+
+    def renumber(self, generation: int) -> None:
+        """The same before anybody has been told of the kernel, or under the lock of who was."""
+        self.kernel.renumber(generation)
+        if self._relays is not None:
+            self._relays.renumber("python", generation)
 
     async def start_deno(self) -> Event:
         """Start the kernel for JavaScript and TypeScript; while one runs, names it."""

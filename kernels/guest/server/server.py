@@ -48,13 +48,35 @@ async def _serve(options: Options, reaper: Reaper, kernel: Kernel, ports: dict[s
 
         lender = Lender(options)
         await lender.start()
-        front = await serve_front(options, lender)
+        if not options.await_keys or await _begin(options, control, stop):
+            front = await serve_front(options, lender)
     await stop.wait()
     if front is not None and lender is not None:
         front.close()
         lender.close()
     await doors.close()
     await control.close()
+
+
+async def _begin(options: Options, control: Control, stop: asyncio.Event) -> bool:
+    """Whether the guest has been told its beginning before its end; ends it when it is told anything else."""
+    from ..network.beginning import take_beginning  # noqa: PLC0415 - for few sandboxes
+
+    taking, ending = asyncio.ensure_future(take_beginning(options.tls_keys)), asyncio.ensure_future(stop.wait())
+    await asyncio.wait({taking, ending}, return_when=asyncio.FIRST_COMPLETED)
+    ending.cancel()
+    if not taking.done():
+        taking.cancel()
+        return False
+    try:
+        generation = taking.result()
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"guest: no keys were handed over: {error}") from None
+    if generation != control.kernel.generation:
+        if control.kernel.pid is None:
+            raise SystemExit("guest: the kernel died while it waited")
+        control.renumber(generation)
+    return True
 
 
 def _follow_output(loop: asyncio.AbstractEventLoop, kernel: Kernel) -> None:

@@ -105,6 +105,7 @@ class Guests:
         pid_1: bool = False,
         cgroup: Path | None = None,
         own_network: bool = False,
+        stdin: int | None = None,
     ) -> RunningGuest:
         """Start one, on loopback ports of its own. Without `python` its kernel ends at once, which is no bother."""
         ports = (free_port(), free_port(), free_port())
@@ -120,7 +121,7 @@ class Guests:
             *options,
         ]
         process = subprocess.Popen(  # noqa: ASYNC220 - it forks and returns
-            command, cwd="/", stderr=subprocess.DEVNULL
+            command, cwd="/", stdin=stdin, stderr=subprocess.DEVNULL
         )
         client = GuestClient(dial_in(f"{directory}/t"))
         try:

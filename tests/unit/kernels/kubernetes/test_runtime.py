@@ -210,8 +210,8 @@ def test_of_a_pod_whose_node_is_silent_its_guest_says_whether_it_runs(
 def test_a_pod_that_something_holds_is_waited_for_to_a_bound_and_its_record_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kernels.kubernetes.runtime.END_SECONDS", 0.1)
-    monkeypatch.setattr("kernels.kubernetes.runtime.GONE_SECONDS", 0.3)
+    monkeypatch.setattr("kernels.kubernetes.pods.END_SECONDS", 0.1)
+    monkeypatch.setattr("kernels.kubernetes.pods.GONE_SECONDS", 0.3)
 
     async def run() -> None:
         runtime, cluster = script(tmp_path)
@@ -240,8 +240,8 @@ def test_a_pod_that_something_holds_is_waited_for_to_a_bound_and_its_record_stay
 def test_a_pod_that_waiting_does_not_end_is_struck_off_at_once(
     state: dict[str, Any], ready: str, more: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kernels.kubernetes.runtime.END_SECONDS", 1000)
-    monkeypatch.setattr("kernels.kubernetes.runtime.GONE_SECONDS", 1000)
+    monkeypatch.setattr("kernels.kubernetes.pods.END_SECONDS", 1000)
+    monkeypatch.setattr("kernels.kubernetes.pods.GONE_SECONDS", 1000)
 
     async def run() -> None:
         runtime, cluster = script(tmp_path)

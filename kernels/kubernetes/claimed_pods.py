@@ -1,0 +1,155 @@
+"""Pods that a controller of agent-sandbox makes: claimed by name, and given their keys when they are a session's.
+
+A pod gets its keys once, over the API server, which reaches it by its name and nobody else. One that the controller
+makes in its place has none, and so is nobody's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+
+import msgspec
+
+from kernels.errors import SandboxFailed
+from kernels.kubernetes import claims, images, manifests, pod_status
+from kernels.kubernetes.certificates import GUEST_FILES
+from kernels.kubernetes.cluster import Cluster, Exists, Missing, Object
+from kernels.kubernetes.pods import (
+    GONE_SECONDS,
+    GRACE_SECONDS,
+    POLL_SECONDS,
+    SLOW_POLL_SECONDS,
+    START_SECONDS,
+    remove_pod,
+    require_user_namespace,
+)
+from kernels.sandbox import KubernetesSettings, SandboxSpec
+
+
+class ClaimedPods:
+    """A SandboxClaim of the sandbox's name, owned by its Secret, which names the pod that got the keys."""
+
+    def __init__(self, cluster: Cluster, settings: KubernetesSettings, service: str) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._service = service
+
+    async def prepare(self, spec: SandboxSpec) -> None:
+        """Have the environment's template and pool there."""
+        template = self._make_template(spec)
+        name = template["metadata"]["name"]
+        try:
+            await self._cluster.read_custom("sandboxwarmpools", name)
+        except Missing:
+            try:
+                made = await self._cluster.create_custom("sandboxtemplates", template)
+            except Exists:
+                made = await self._cluster.read_custom("sandboxtemplates", name)
+            with contextlib.suppress(Exists):
+                await self._cluster.create_custom(
+                    "sandboxwarmpools", claims.pool(template, made["metadata"]["uid"], replicas=0)
+                )
+
+    def _make_template(self, spec: SandboxSpec) -> Object:
+        """Raises SandboxFailed where pods of one template cannot be kept apart."""
+        image = spec.environment.image
+        runtime_class = self._settings.classes.get(image, "")
+        user = claims.find_user(runtime_class, namespaced=self._settings.user_namespaces)
+        if user is None:
+            raise SandboxFailed(f"the image {image} has no pods to be claimed: {claims.WHY_APART}; {claims.HOW_APART}")
+        # All pods begin as the first of their session.
+        first = msgspec.structs.replace(spec, generation=1)
+        reference = images.reference(spec.environment, self._settings.registry)
+        return claims.template(self._service, first, reference, runtime_class, user)
+
+    async def make(self, spec: SandboxSpec, owner: str) -> None:
+        pool = self._make_template(spec)["metadata"]["name"]
+        try:
+            await self._cluster.create_custom(
+                "sandboxclaims", claims.claim(self._service, spec.sandbox_id, pool, owner)
+            )
+        except Exists as error:
+            raise SandboxFailed(f"the claim before this one has not gone yet: {error}") from None
+
+    async def await_running(self, spec: SandboxSpec, secret: Object) -> None:
+        name = secret["metadata"]["name"]
+        pod = await self._await_pod(name)
+        require_user_namespace(pod, self._settings)
+        keys = manifests.read_keys(secret)
+        beginning = {"generation": spec.generation, "keys": {each: keys[each].decode("ascii") for each in GUEST_FILES}}
+        metadata = pod["metadata"]
+        await self._cluster.annotate_secret(name, {claims.POD: metadata["name"], claims.POD_UID: metadata["uid"]})
+        line = json.dumps(beginning).encode() + b"\n"
+        await self._cluster.hand_over(metadata["name"], manifests.CONTAINER, line)
+
+    async def _await_pod(self, name: str) -> Object:
+        """The pod that this claim has, once it runs. Raises SandboxFailed with what the cluster says."""
+        give_up, pause = time.monotonic() + START_SECONDS, POLL_SECONDS
+        while True:
+            try:
+                claim = await self._cluster.read_custom("sandboxclaims", name)
+            except Missing:
+                raise SandboxFailed("the claim was removed while its pod started") from None
+            why = claims.explain(claim)
+            if found := claims.find_sandbox(claim):
+                with contextlib.suppress(Missing):
+                    pod = await self._cluster.read_pod(found)
+                    if pod_status.runs(pod) and pod["status"].get("podIP"):
+                        return pod
+                    why = pod_status.explain(pod) or why
+                    if pod_status.is_hopeless(pod):
+                        raise SandboxFailed(f"the pod does not start: {why}")
+            if time.monotonic() > give_up:
+                raise SandboxFailed(f"no pod was had within {START_SECONDS:g} s: {why}")
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.1, SLOW_POLL_SECONDS)
+
+    async def find(self, sandbox_id: str) -> Object:
+        secret = await self._cluster.read_secret(manifests.name_of(sandbox_id))
+        notes = secret["metadata"].get("annotations", {})
+        if claims.POD not in notes:
+            raise Missing("no pod has its keys")
+        pod = await self._cluster.read_pod(notes[claims.POD])
+        if pod["metadata"]["uid"] != notes[claims.POD_UID]:
+            raise Missing("the pod that had its keys is gone, and another one in its place")
+        return pod
+
+    async def kill(self, sandbox_id: str) -> None:
+        claim = await self._release(sandbox_id)
+        if claim is not None and (found := claims.find_sandbox(claim)):
+            with contextlib.suppress(Missing):
+                await self._cluster.delete_pod(found, GRACE_SECONDS)
+
+    async def remove(self, sandbox_id: str, owner: str) -> None:
+        claim = await self._release(sandbox_id, owner)
+        if claim is None:
+            return
+        give_up = time.monotonic() + GONE_SECONDS
+        with contextlib.suppress(Missing):
+            await remove_pod(self._cluster, await self._cluster.read_pod(claims.find_sandbox(claim) or "none"))
+        name, uid = claim["metadata"]["name"], claim["metadata"]["uid"]
+        with contextlib.suppress(Missing):
+            while (await self._cluster.read_custom("sandboxclaims", name))["metadata"]["uid"] == uid:
+                if time.monotonic() > give_up:
+                    raise SandboxFailed(f"the claim {name} is still there after {GONE_SECONDS:g} s")
+                await asyncio.sleep(SLOW_POLL_SECONDS)
+
+    async def _release(self, sandbox_id: str, owner: str = "") -> Object | None:
+        """Have the claim go with all that it has; returns what it was. With an `owner` that of this Secret alone.
+
+        Its Sandbox is removed here as well: while it is there its controller makes a pod for the one that ends.
+        """
+        name = manifests.name_of(sandbox_id)
+        with contextlib.suppress(Missing):
+            claim = await self._cluster.read_custom("sandboxclaims", name)
+            if owner and owner not in pod_status.owners(claim):
+                return None
+            with contextlib.suppress(Missing, Exists):
+                await self._cluster.delete_custom("sandboxclaims", name, claim["metadata"]["uid"])
+                if found := claims.find_sandbox(claim):
+                    await self._cluster.delete_custom("sandboxes", found)
+            return claim
+        return None
