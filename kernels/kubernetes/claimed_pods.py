@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import time
+from typing import Final
 
 import msgspec
 
@@ -28,6 +29,9 @@ from kernels.kubernetes.pods import (
 )
 from kernels.sandbox import KubernetesSettings, SandboxSpec
 
+UNUSED_SECONDS: Final = 3600.0
+"""How long a template stays that nobody asks for: the next session of its environment makes it again."""
+
 
 class ClaimedPods:
     """A SandboxClaim of the sandbox's name, owned by its Secret, which names the pod that got the keys."""
@@ -36,22 +40,26 @@ class ClaimedPods:
         self._cluster = cluster
         self._settings = settings
         self._service = service
+        self._used: dict[str, float] = {}
+        """Templates by name, and when each was last asked for."""
+        self._began = time.monotonic()
 
     async def prepare(self, spec: SandboxSpec) -> None:
-        """Have the environment's template and pool there."""
+        """Have the environment's template and pool there. How many pods the pool has is not the service's to say."""
         template = self._make_template(spec)
         name = template["metadata"]["name"]
+        self._used[name] = time.monotonic()
         try:
-            await self._cluster.read_custom("sandboxwarmpools", name)
+            pool = await self._cluster.read_custom("sandboxwarmpools", name)
+            if pool["metadata"].get("deletionTimestamp"):
+                raise SandboxFailed(f"the pool {name} is being removed: try again")
         except Missing:
             try:
                 made = await self._cluster.create_custom("sandboxtemplates", template)
             except Exists:
                 made = await self._cluster.read_custom("sandboxtemplates", name)
             with contextlib.suppress(Exists):
-                await self._cluster.create_custom(
-                    "sandboxwarmpools", claims.pool(template, made["metadata"]["uid"], replicas=0)
-                )
+                await self._cluster.create_custom("sandboxwarmpools", claims.pool(template, made["metadata"]["uid"]))
 
     def _make_template(self, spec: SandboxSpec) -> Object:
         """Raises SandboxFailed where pods of one template cannot be kept apart."""
@@ -117,6 +125,17 @@ class ClaimedPods:
             raise Missing("the pod that had its keys is gone, and another one in its place")
         return pod
 
+    async def tidy(self) -> None:
+        """Remove templates, with their pools, that were not asked for in an hour and have no pods ready."""
+        since = time.monotonic() - UNUSED_SECONDS
+        self._used = {name: at for name, at in self._used.items() if at > since}
+        if self._began > since:
+            return
+        for pool in await self._cluster.list_custom("sandboxwarmpools", f"{manifests.SERVICE}={self._service}"):
+            if pool["metadata"]["name"] not in self._used and not pool["spec"].get("replicas"):
+                with contextlib.suppress(Missing):
+                    await self._cluster.delete_custom("sandboxtemplates", pool["metadata"]["name"])
+
     async def kill(self, sandbox_id: str) -> None:
         claim = await self._release(sandbox_id)
         if claim is not None and (found := claims.find_sandbox(claim)):
@@ -128,8 +147,9 @@ class ClaimedPods:
         if claim is None:
             return
         give_up = time.monotonic() + GONE_SECONDS
-        with contextlib.suppress(Missing):
-            await remove_pod(self._cluster, await self._cluster.read_pod(claims.find_sandbox(claim) or "none"))
+        if found := claims.find_sandbox(claim):
+            with contextlib.suppress(Missing):
+                await remove_pod(self._cluster, await self._cluster.read_pod(found))
         name, uid = claim["metadata"]["name"], claim["metadata"]["uid"]
         with contextlib.suppress(Missing):
             while (await self._cluster.read_custom("sandboxclaims", name))["metadata"]["uid"] == uid:

@@ -36,6 +36,8 @@ HOW_APART: Final = (
 POD: Final = f"{manifests.DOMAIN}/pod"
 POD_UID: Final = f"{manifests.DOMAIN}/pod-uid"
 """Annotations of the sandbox's Secret: the pod that got its keys. Another one of this name has none."""
+IMAGE: Final = f"{manifests.DOMAIN}/image"
+"""Label of templates and pools, by which people find them."""
 _DIGITS: Final = 16
 
 
@@ -70,17 +72,15 @@ def template(service: str, spec: SandboxSpec, image: str, runtime_class: str, us
     ) | {"spec": content}
 
 
-def pool(template: Manifest, owner: str, replicas: int) -> Manifest:
-    """Of pods of this template, whose uid is `owner`, for claims to come."""
+def pool(template: Manifest, owner: str) -> Manifest:
+    """Of this template, whose uid is `owner`: empty, until somebody scales it."""
     metadata = template["metadata"]
     made = _object("SandboxWarmPool", metadata["name"], metadata["labels"])
     made["metadata"]["ownerReferences"] = [
         manifests.goes_with(f"{EXTENSIONS}/{VERSION}", "SandboxTemplate", metadata["name"], owner)
     ]
     reference = {"name": metadata["name"]}
-    return made | {
-        "spec": {"replicas": replicas, "sandboxTemplateRef": reference, "updateStrategy": {"type": "Recreate"}}
-    }
+    return made | {"spec": {"replicas": 0, "sandboxTemplateRef": reference, "updateStrategy": {"type": "Recreate"}}}
 
 
 def claim(service: str, sandbox_id: str, pool: str, owner: str) -> Manifest:

@@ -27,8 +27,8 @@ _THREADS: Final = 16
 _CLAIMING: Final = (
     *(("", "pods/attach", verb) for verb in ("create", "get")),
     (claims.CORE, "sandboxes", "delete"),
-    *((claims.EXTENSIONS, "sandboxtemplates", verb) for verb in ("create", "get", "list", "delete")),
-    *((claims.EXTENSIONS, "sandboxwarmpools", verb) for verb in ("create", "get")),
+    *((claims.EXTENSIONS, "sandboxtemplates", verb) for verb in ("create", "get", "delete")),
+    *((claims.EXTENSIONS, "sandboxwarmpools", verb) for verb in ("create", "get", "list")),
     *((claims.EXTENSIONS, "sandboxclaims", verb) for verb in ("create", "get", "delete")),
 )
 
@@ -259,7 +259,8 @@ def _translated(work: Callable[[], Object]) -> Object:
         raise
     except Exception as error:  # the client and its transport have no common root
         status = getattr(error, "status", None)
-        why = _explain(getattr(error, "body", None)) or str(error)
+        # `resp_body` is a websocket's.
+        why = _explain(getattr(error, "body", None)) or _explain(getattr(error, "resp_body", None)) or str(error)
         if status == 404:
             raise Missing(why) from None
         if status == 409:

@@ -41,6 +41,9 @@ class Pods(Protocol):
     async def find(self, sandbox_id: str) -> Object:
         """The pod that has this sandbox's keys; raises Missing."""
 
+    async def tidy(self) -> None:
+        """At each sweep: remove what no sandbox needs any more."""
+
     async def kill(self, sandbox_id: str) -> None:
         """Have its end begin. Absent is fine."""
 
@@ -75,6 +78,9 @@ class OwnPods:
 
     async def find(self, sandbox_id: str) -> Object:
         return await self._cluster.read_pod(manifests.name_of(sandbox_id))
+
+    async def tidy(self) -> None:
+        """There is nothing but pods."""
 
     async def kill(self, sandbox_id: str) -> None:
         with contextlib.suppress(Missing):

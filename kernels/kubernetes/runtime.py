@@ -194,6 +194,7 @@ class KubernetesRuntime:
     async def list(self) -> tuple[SandboxInfo, ...]:
         with contextlib.suppress(RuntimeUnusable, SandboxFailed):  # said by `check`, and by what makes the next pod
             await self._close_off()
+            await self._pods.tidy()
         places = set() if self._looked else await asyncio.to_thread(self._find_places)
         found = await self.cluster.list_secrets(f"{manifests.SERVICE}={self.service}")
         infos = tuple(self._info(each["metadata"]) for each in found)

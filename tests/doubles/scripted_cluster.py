@@ -98,6 +98,11 @@ class ScriptedCluster:
     async def read_custom(self, kind: str, name: str) -> Object:
         return _read(self.custom.get(kind, {}), name)
 
+    async def list_custom(self, kind: str, selector: str) -> list[Object]:
+        name, _, value = selector.partition("=")
+        found = self.custom.get(kind, {}).values()
+        return [each for each in found if each["metadata"].get("labels", {}).get(name) == value]
+
     async def delete_custom(self, kind: str, name: str, uid: str = "") -> Object:
         found = _read(self.custom.get(kind, {}), name)
         if uid and found["metadata"]["uid"] != uid:

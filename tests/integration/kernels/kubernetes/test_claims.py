@@ -101,6 +101,37 @@ def test_a_session_claims_a_pod_and_leaves_nothing(client: Client, cluster: Clus
         assert session.run("print(open('f').read())").stdout == "made here\n"
 
 
+def test_a_session_gets_a_pod_of_a_pool_that_somebody_scaled_and_one_of_its_own_when_that_is_empty(
+    client: Client, cluster: Cluster
+) -> None:
+    def scale(replicas: int) -> None:
+        patch = json.dumps({"spec": {"replicas": replicas}})
+        cluster.kubectl("-n", NAMESPACE, "patch", "sandboxwarmpools", pool, "--type=merge", "-p", patch)
+
+    def ready() -> bool:
+        return bool(cluster.objects("sandboxwarmpools")[0].get("status", {}).get("readyReplicas") == 1)
+
+    with client.session() as session:
+        session.run("1")  # now there is a pool
+    wait(lambda: not left(cluster))
+    pool = cluster.objects("sandboxwarmpools")[0]["metadata"]["name"]
+    scale(1)
+    wait(ready)
+    (waiting,) = cluster.objects("pods")
+    with client.session() as session:
+        assert session.run("print(6 * 7)").stdout == "42\n"
+        (claim,) = cluster.objects("sandboxclaims")
+        assert claim["status"]["sandbox"]["name"] == waiting["metadata"]["name"]
+        wait(ready)  # another one waits
+        scale(0)
+        wait(lambda: len(cluster.objects("pods")) == 1)
+        with client.session() as other:
+            assert other.run("print(7 * 6)").stdout == "42\n"
+            assert f"sandcell-{other.id}" in {each["metadata"]["name"] for each in cluster.objects("pods")}
+        assert session.run("print('there')").stdout == "there\n"
+    wait(lambda: not left(cluster))
+
+
 def test_a_pod_that_its_controller_replaces_is_nobodys_and_the_session_claims_another(
     client: Client, cluster: Cluster
 ) -> None:

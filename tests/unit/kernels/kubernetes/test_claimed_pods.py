@@ -120,3 +120,26 @@ def test_a_pod_that_was_claimed_gets_its_keys_and_one_in_its_place_is_nobodys(tm
         assert (cluster.secrets, cluster.pods, cluster.custom["sandboxclaims"]) == ({}, {}, {})
 
     asyncio.run(run())
+
+
+def test_templates_that_nobody_asks_for_go_unless_their_pool_was_filled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        runtime, cluster = script(tmp_path)
+        await runtime.create(SPEC)
+        await runtime.destroy(SPEC.sandbox_id)
+        templates, pools = cluster.custom["sandboxtemplates"], cluster.custom["sandboxwarmpools"]
+        (pool,) = pools.values()
+        assert pool["metadata"]["ownerReferences"][0]["uid"] == templates[pool["metadata"]["name"]]["metadata"]["uid"]
+        await runtime.list()
+        assert len(templates) == 1
+        monkeypatch.setattr("kernels.kubernetes.claimed_pods.UNUSED_SECONDS", 0)
+        pool["spec"]["replicas"] = 2
+        await runtime.list()
+        assert len(templates) == 1
+        pool["spec"]["replicas"] = 0
+        await runtime.list()
+        assert templates == {}
+
+    asyncio.run(run())
