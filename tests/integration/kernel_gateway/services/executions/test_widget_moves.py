@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 import httpx
@@ -109,7 +109,8 @@ def test_a_callback_that_does_not_end_is_interrupted(session: Session, shown: Ex
         until = time.monotonic() + 15  # its own patience is longer
         while "being moved" not in (said := refusal(session, shown.id, slider)) and time.monotonic() < until:
             time.sleep(0.05)
-        session.interrupt()
+        while not wait([clicked], timeout=1).done:  # the kernel may not have begun with the callback before the first
+            session.interrupt()
         assert clicked.result().generation == 1
     assert "being moved" in said
     assert session.run("1 + 1").text == "2"
