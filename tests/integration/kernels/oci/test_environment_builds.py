@@ -12,6 +12,7 @@ import pytest
 
 from kernels.errors import EnvironmentBuildFailed
 from kernels.oci import environments, recipe
+from tests.integration.kernel_gateway.server.eventually import eventually
 
 HANGS = """\
 #!/bin/sh
@@ -44,7 +45,7 @@ def test_a_bootstrap_that_hangs_leaves_nothing_and_takes_nothing_of_the_host(
         )
     assert (shared / "of the host").read_text() == "kept"
     assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
-    assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if b"987654" in _read(path)]
+    eventually(lambda: not [path for path in Path("/proc").glob("[0-9]*/cmdline") if b"987654" in _read(path)])
     assert environments.find_installed(tmp_path / "environments") == {}
 
 
