@@ -24,7 +24,7 @@ HASHED = frozenset({"code", "command"})
 """Shown by length and SHA-256."""
 OPEN = frozenset({"labels", "set", "tags"})
 """Objects whose keys are the caller's; their texts are shown."""
-COUNTED = frozenset({"data", "variables"})
+COUNTED = frozenset({"data", "state", "variables"})
 """Texts of which the length is kept, and objects of which the number of entries is: either may have secrets."""
 SHOWN = frozenset(
     {
@@ -33,7 +33,7 @@ SHOWN = frozenset(
         *("detached_from", "directory", "directoryPath", "environment", "environment_id", "error_code", "event"),
         *("executionRoleArn", "execution_id", "fileSystemArn", "id", "image", "image_id", "key_id", "kind"),
         "language",
-        *("lastUpdatedAt", "mode", "mountPath", "name", "network", "networkMode", "nextToken", "on_busy"),
+        *("lastUpdatedAt", "mode", "model_id", "mountPath", "name", "network", "networkMode", "nextToken", "on_busy"),
         *("path", "paths", "principal", "remove", "resourceArn", "role_arn", "runtime", "secretArn"),
         *("securityGroups", "sessionId", "session_id", "since", "status", "subnets", "tagKeys", "tag_keys"),
         *("taskId", "taskStatus", "task_id", "token_id", "traceId", "traceParent", "type", "until"),
