@@ -271,7 +271,7 @@ def _with_origin(row: ExecutionRow, origin: ExecutionRow) -> ExecutionRow:
 
 
 def _changes_widget(hub: Hub, message: Message) -> bool:
-    """Whether code that was executed, or a move of ours, has changed something displayed.
+    """Whether code that was executed, or a widget that was moved, has changed something displayed.
 
     What an attached client moves is on no record.
     """

@@ -14,6 +14,7 @@ import pytest
 from kernel_gateway import settings
 from kernel_gateway.errors import GenerationMismatch, InvalidRequest
 from kernel_gateway.services.sessions import session_variables
+from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.session_variables import SessionVariables
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
 from sandcell.models.commands import CommandRequest
@@ -251,15 +252,20 @@ patient, after = Patient(), 1
 """
 
 
+async def until_keeping(gateway: Gateway, live: LiveSession) -> None:
+    """Until the value of PATIENT, or AWAITED, is just being kept."""
+
+    async def keeping() -> bool:
+        return live.variables._asked and Path(live.sandbox.kernel.info.workspace_directory, "kept").exists()
+
+    await gateway.until(keeping)
+
+
 def test_code_that_comes_while_variables_are_kept_runs_before_the_rest_is(on_session: OnSession) -> None:
     async def test(gateway: Gateway, session: Session) -> None:
         live = await gateway.services.registry.require(gateway.me, session.id)
         await gateway.run(session, PATIENT)
-
-        async def keeping() -> bool:
-            return live.variables._asked and Path(live.sandbox.kernel.info.workspace_directory, "kept").exists()
-
-        await gateway.until(keeping)
+        await until_keeping(gateway, live)
         asked = live.variables._own_id
         stopped = await gateway.text(session, "stopped = get_ipython().kernel._stopped; del patient; stopped")
         assert stopped == repr(asked)
@@ -276,11 +282,7 @@ def test_code_that_waits_for_what_is_kept_each_time_hastens_it(on_session: OnSes
         live = await gateway.services.registry.require(gateway.me, session.id)
         await gateway.run(session, "first = 1")
         await gateway.run(session, AWAITED)
-
-        async def keeping() -> bool:
-            return live.variables._asked and Path(live.sandbox.kernel.info.workspace_directory, "kept").exists()
-
-        await gateway.until(keeping)
+        await until_keeping(gateway, live)
         asked = live.variables._own_id
         hastened = await gateway.text(session, "awaited = get_ipython().kernel._awaited; del patient; awaited")
         assert hastened == repr(asked)
