@@ -217,7 +217,7 @@ class _Api:
 
     def attach(self, namespace: str, pod: str, container: str, line: bytes) -> Object:
         """By a websocket: the client's own have no deadline, and take the place of all other requests meanwhile."""
-        import websocket  # noqa: PLC0415 - a part of the client
+        import websocket  # noqa: PLC0415 - comes with the extra, as the client does
 
         configuration = self._client.configuration
         query = urllib.parse.urlencode({"container": container, "stdin": "true"})
