@@ -175,7 +175,8 @@ class BoundedStream(ThreadParents, OutStream):
             text = text.encode("utf-8", "replace").decode()
         for start in range(0, len(text), PIECE_CHARACTERS):
             self._append(text[start : start + PIECE_CHARACTERS])
-        if self._child:
+        if self._child and "\n" in text:
+            # Whole lines, as at a terminal: `print` writes the end of a line by itself, and others print in between.
             self._flush()
 
     def _append(self, piece: str) -> None:

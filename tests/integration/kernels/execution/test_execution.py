@@ -204,6 +204,18 @@ def test_a_forked_child_prints_and_nothing_comes_twice(on_kernel: OnKernel) -> N
     assert sorted(outcome.stdout.splitlines()) == ["child", "end", "parent"]
 
 
+def test_nothing_comes_into_a_line_of_a_forked_child(on_kernel: OnKernel) -> None:
+    code = (
+        "import multiprocessing, time\nm = multiprocessing.get_context('fork'); begun, go = m.Event(), m.Event()\n"
+        "def lines():\n    print('the child begins', end=''); begun.set(); go.wait(60); print(' and ends')\n"
+        "    print('its last line', end='')\n"
+        "p = m.Process(target=lines); p.start(); begun.wait(60); time.sleep(0.1)\n"
+        "print('parent', flush=True); go.set(); p.join()"
+    )
+    outcome = run(on_kernel, code)
+    assert outcome.stdout == "parent\nthe child begins and ends\nits last line"
+
+
 def test_text_that_utf8_cannot_carry_is_replaced(on_kernel: OnKernel) -> None:
     outcome = run(on_kernel, "import os; print('\\ud800 ä'); os.write(1, 'ö\\n'.encode() + b'\\xff\\n'); None")
     assert outcome.stdout == "? ä\nö\n\ufffd\n"
