@@ -1,6 +1,8 @@
 """From the first line to the first kernel, with as few imports as that takes; then the server.
 
-The start of a sandbox is what callers wait for: the kernel boots while this process imports tornado.
+The start of a sandbox is what callers wait for: the kernel boots while this process imports tornado. Until then nothing
+is imported that is not needed: C modules (`_signal`, `_socket`) in the place of those that wrap them, no JSON, nothing
+for types alone.
 """
 
 from __future__ import annotations
@@ -15,7 +17,6 @@ from .options import ADDED_PACKAGES, Options, parse_options
 from .processes.kernel import Kernel
 from .processes.reaper import Reaper
 from .processes.spawn import harden
-from .without_tls import leave_out
 
 _VERSION = f"python{sys.version_info[0]}.{sys.version_info[1]}"
 
@@ -36,6 +37,8 @@ def main(arguments: list[str]) -> None:
     except OSError as error:
         kernel.fail(options.generation, f"the kernel could not be started: {error}")
     if not options.tls_port:
+        from .without_tls import leave_out  # noqa: PLC0415 - as below
+
         leave_out()
     from .server.server import run  # noqa: PLC0415 - importing it is the slow part
 

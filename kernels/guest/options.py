@@ -5,7 +5,6 @@ Parsed by hand: this runs before the first kernel starts, and argparse costs mor
 
 from __future__ import annotations
 
-import json
 import os
 
 from . import processors
@@ -13,6 +12,7 @@ from . import processors
 KERNEL_SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ADDED_PACKAGES = "/opt/sandcell/packages"
 """Packages that were added to the image for its user's programs. Not for the guest: anybody may have named them."""
+NO_VARIABLES = "{}"
 NO_WAY_OUT = "SANDBOX"
 """The network mode in which nothing leaves the sandbox."""
 NETWORK_MODES = (NO_WAY_OUT, "ALLOWLIST", "PUBLIC")
@@ -42,7 +42,7 @@ class Options:
         self.index = 0
         self.packages_port = 3130
         self.keep_packages = 0
-        self.variables = "{}"
+        self.variables = NO_VARIABLES
         self.tls_port = 0
         self.tls_keys = "/run/sandcell-keys"
         self.await_keys = 0
@@ -92,7 +92,7 @@ class Options:
 
     def make_environment(self) -> dict[str, str]:
         """Everything a kernel or a command finds in its environment: what the image sets, and before that our own."""
-        image = json.loads(self.variables)
+        image = self._read_variables()
         path = image.pop("PATH", "") or KERNEL_SEARCH_PATH
         if self.has_added_packages:
             path = f"{path}:{ADDED_PACKAGES}/bin"
@@ -110,6 +110,15 @@ class Options:
             **self._packages(),
             **(self._s3() if self.role else {}),
         }
+
+    def _read_variables(self) -> dict[str, str]:
+        """What the image sets, which is nothing for most."""
+        if self.variables == NO_VARIABLES:
+            return {}
+        import json  # noqa: PLC0415 - it takes as long as Python's own start
+
+        found: dict[str, str] = json.loads(self.variables)
+        return found
 
     def _proxies(self) -> dict[str, str]:
         """Where programs look for their way out; a server in the sandbox itself is reached without one."""

@@ -12,18 +12,9 @@ import gc
 
 gc.disable()  # until the kernel is there: a sixth of its start would be collections among modules that all stay
 
-import asyncio
 import importlib.util
 import os
-import signal
 import sys
-import tempfile
-import threading
-import time
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
-from functools import partial
 from typing import Any, cast
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -43,7 +34,18 @@ def load(name: str) -> Any:
     return module
 
 
+end_deferring = load("deferred_modules").defer()
 load("deferred_client").defer()
+
+import asyncio
+import signal
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 
 import zmq
 from ipykernel import kernelapp, zmqshell
@@ -53,6 +55,7 @@ from ipykernel.kernelapp import IPKernelApp
 from ipykernel.zmqshell import ZMQInteractiveShell
 from IPython.core.error import StdinNotImplementedError
 from traitlets import Type, default
+from traitlets.config import Config
 
 NO_INPUT = (
     "input is not available: this code runs without a person at a keyboard. Put the value into the code, or read it"
@@ -494,6 +497,10 @@ class KernelApp(IPKernelApp):
 
     blocking_class = Type(object)
 
+    def parse_command_line(self, argv: Any = None) -> None:
+        """Called by `initialize`. It has the connection file alone, and a parser of all options takes long to make."""
+        self.update_config(Config({"IPKernelApp": {"connection_file": find_connection_file()}}))
+
     @default("blocking_class")
     def _find_blocking_class(self) -> Any:
         """The class of clients of this kernel; jupyter_client's default would be imported at each start."""
@@ -532,9 +539,14 @@ def keep_stored_variables(shell: Any) -> None:
         shell.db = type(shell.db)(os.path.join(os.path.expanduser("~"), ".ipython", "profile_default", "db"))
 
 
+def find_connection_file() -> str:
+    """By the command line."""
+    return sys.argv[sys.argv.index("-f") + 1]
+
+
 def find_own_directory() -> str:
     """Where the connection file is; in memory."""
-    return os.path.dirname(sys.argv[sys.argv.index("-f") + 1])
+    return os.path.dirname(find_connection_file())
 
 
 def choose_temporary_directory() -> None:
@@ -559,6 +571,7 @@ def main() -> None:
     choose_temporary_directory()
     cast("Any", zmqshell).system = load("shell_escapes").run
     load("kernel_paths").add(KERNEL_PACKAGES)
+    end_deferring()
     gc.freeze()
     gc.enable()
     app.start()

@@ -8,12 +8,12 @@ follows is answered for the kernel, which would refuse a second one. gVisor's so
 
 from __future__ import annotations
 
+import _socket as socket
 import _thread
 import ctypes
 import errno
 import fcntl
 import os
-import socket
 import struct
 
 _MACHINES = {  # the architecture as filters name it, and the numbers of seccomp, socket and bind
@@ -124,14 +124,15 @@ class _Maker:
             made = self._make(kind & (0xF | socket.SOCK_NONBLOCK))
         except OSError as error:  # the guest itself may be out of descriptors or memory: others are served later
             return self._answer(number, error=error.errno or errno.ENOBUFS)
-        with made:
-            flags = os.O_CLOEXEC if kind & socket.SOCK_CLOEXEC else 0
-            try:
-                fcntl.ioctl(self.listener, _ADD, _ADDITION.pack(number, _AND_ANSWER, made.fileno(), 0, flags))
-            except OSError as error:
-                if error.errno != errno.EMFILE:
-                    raise
-                self._answer(number, error=errno.EMFILE)
+        flags = os.O_CLOEXEC if kind & socket.SOCK_CLOEXEC else 0
+        try:
+            fcntl.ioctl(self.listener, _ADD, _ADDITION.pack(number, _AND_ANSWER, made.fileno(), 0, flags))
+        except OSError as error:
+            if error.errno != errno.EMFILE:
+                raise
+            self._answer(number, error=errno.EMFILE)
+        finally:
+            made.close()
 
     def _make(self, kind: int) -> socket.socket:
         """One more, bound; EMFILE when there are as many as there may be."""

@@ -6,17 +6,24 @@ kernel (the events stream) subscribes to it.
 
 from __future__ import annotations
 
-import json
 import os
-import signal
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import Any
 
 from ..options import Options
 from .reaper import Exit, Reaper
 from .spawn import Program, spawn
+
+TYPE_CHECKING = False  # nothing that runs before the first kernel starts imports `typing`
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    Event = dict[str, Any]
+else:
+    import _signal as signal
+
+    Event = dict
 
 CHANNELS = ("shell_port", "iopub_port", "stdin_port", "control_port", "hb_port")
 LAUNCHER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "in_kernel", "kernel_main.py")
@@ -29,8 +36,6 @@ RELAY_VERSION = 1
 GUARD_SIGNAL = signal.SIGURG
 GUARD_FILE = "guard.json"
 """What the launcher takes for the word that memory runs out, and where it reads how much there is."""
-
-Event = dict[str, Any]
 
 
 class Kernel:
@@ -126,8 +131,8 @@ class Kernel:
         try:
             if not os.path.exists(LAUNCHER):
                 return self.interrupt()
-            content = json.dumps({"held_bytes": held_bytes, "limit_bytes": limit_bytes})
-            _write_for_user(self._options, GUARD_FILE, content.encode())
+            content = {"held_bytes": held_bytes, "limit_bytes": limit_bytes}
+            _write_for_user(self._options, GUARD_FILE, _encode(content))
         except OSError:
             return self.interrupt()
         os.kill(self.pid, GUARD_SIGNAL)
@@ -140,9 +145,11 @@ class Kernel:
 
         found = []
         for pid in family([self.pid or 0], snapshot()) - {self.pid}:
-            with suppress(ProcessLookupError):
+            try:
                 if os.getpgid(pid) == self.pid:
                     found.append(pid)
+            except ProcessLookupError:
+                pass
         return found
 
     def kill(self) -> bool:
@@ -223,7 +230,7 @@ def write_connection_file(
     kernel: str = "python3",
 ) -> str:
     """Write a kernel's connection file, readable by the user alone; returns its path. Raises OSError."""
-    content = {
+    content: dict[str, str | int] = {
         "transport": transport,
         "ip": ip,
         **dict(zip(CHANNELS, ports)),
@@ -231,15 +238,28 @@ def write_connection_file(
         "signature_scheme": "hmac-sha256",
         "kernel_name": kernel,
     }
-    return _write_for_user(options, f"{name}.json", json.dumps(content).encode())
+    return _write_for_user(options, f"{name}.json", _encode(content))
+
+
+def _encode(content: Mapping[str, str | int]) -> bytes:
+    """JSON, by hand where nothing has to be escaped: the module takes longer to import than all else here."""
+    texts = [each for each in content.values() if isinstance(each, str)]
+    if not all(each.isascii() and each.isprintable() and not {'"', "\\"} & set(each) for each in texts):
+        import json  # noqa: PLC0415 - as above
+
+        return json.dumps(content).encode()
+    pairs = (f'"{name}": "{each}"' if isinstance(each, str) else f'"{name}": {each}' for name, each in content.items())
+    return f"{{{', '.join(pairs)}}}".encode()
 
 
 def _write_for_user(options: Options, name: str, content: bytes) -> str:
     """Write a file that the user alone reads, in the place of any of that name; returns its path. Raises OSError."""
     os.chmod(options.kernel_directory, 0o700)  # user code may have closed it
     path = f"{options.kernel_directory}/{name}"
-    with suppress(FileNotFoundError):  # of a start that failed
-        os.unlink(path)
+    try:  # noqa: SIM105 - `contextlib` brings `collections`, and more
+        os.unlink(path)  # of a start that failed
+    except FileNotFoundError:
+        pass
     descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
     try:
         os.fchown(descriptor, options.user, options.user)

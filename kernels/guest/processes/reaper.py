@@ -7,8 +7,10 @@ loop's thread: a child is always registered before it can be reaped.
 from __future__ import annotations
 
 import os
-import signal
-from collections.abc import Callable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Exit:
@@ -46,6 +48,8 @@ class Reaper:
 
 
 def _signal_name(number: int) -> str:
+    import signal  # noqa: PLC0415 - it comes with enumerations, which the start of the first kernel is spared
+
     try:
         return signal.Signals(number).name
     except ValueError:

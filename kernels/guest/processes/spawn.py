@@ -12,12 +12,17 @@ import fcntl
 import os
 import resource
 import select
-import signal
 import struct
 import termios
 
 from ..options import Options
 from ..processors import neighbouring
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+else:
+    import _signal as signal
 
 OOM_SCORE = b"500"
 """Of user processes: memory runs out for them first, never for the guest (which stays at its own score)."""
