@@ -79,7 +79,7 @@ class Hub:
         self._connection = connection
         self._greeted_on = greeted_on
         self._signer = Signer(connection.key, lasting=bool(connection.relay))
-        handlers = Handlers(self._receive, self._hear, self._note_cut, self._connection_lost)
+        handlers = Handlers(self._receive, self._hear, self._note_cut, self._connection_lost, self._is_stopped)
         self._relay = RelayLink(connection, handlers, Pace()) if connection.relay else None
         self._link = self._relay or DirectLink(connection, self._receive, self._connection_lost)
         self._subscribers: tuple[_Subscriber, ...] = ()
@@ -231,6 +231,11 @@ class Hub:
     def stream(self) -> str:
         """What the stream of this kernel is known by, for as long as the kernel lives; empty when there is none."""
         return "" if self._relay is None else self._signer.stream
+
+    @property
+    def silent_seconds(self) -> float:
+        """For how long the guest has been in the middle of a message that does not go on; 0 where it is in none."""
+        return 0.0 if self._relay is None else self._relay.silent_seconds
 
     @property
     def position(self) -> int:
@@ -469,6 +474,9 @@ class Hub:
             told(*arguments)
         except Exception:
             log.exception("hub_subscriber_failed")
+
+    def _is_stopped(self) -> bool:
+        return self.wake is not None
 
     def _connection_lost(self, why: str) -> None:
         if self.error is None and self._loss is None:

@@ -26,6 +26,8 @@ PAUSE_SECONDS: Final = 0.25
 """Between two readings of the count: it takes longer than that to fill a sandbox's memory."""
 FRESH_SECONDS: Final = 0.1
 """A reading that takes longer may already count the kernel."""
+SILENT_SECONDS: Final = 1.0
+"""A guest that passes on what floods it is in the middle of a message again and again, and in each for a moment."""
 ANSWER_SECONDS: Final = 10.0
 """How long one reading may take. A death that is not explained by then is reported as if memory had no part in it."""
 
@@ -128,12 +130,14 @@ async def sandbox_death(kills: MemoryKills) -> Death:
     return Death("sandbox", "the sandbox ended: its first process is gone, and with it every global and /tmp")
 
 
-def deadline_death(timeout_seconds: float, grace_seconds: float, lost: str) -> Death:
-    """Code that did not stop."""
+def deadline_death(timeout_seconds: float, grace_seconds: float, lost: str, silent_seconds: float = 0.0) -> Death:
+    """Code that did not stop, or whose end was not heard: its guest has been in the middle of a message for so long."""
+    silent = silent_seconds >= SILENT_SECONDS
+    heard = f"; its guest stopped in the middle of a message {silent_seconds:.0f} s ago" if silent else ""
     return Death(
         "deadline",
         f"the code ran past its timeout of {timeout_seconds:g} s and did not stop within {grace_seconds:g} s of an"
-        f" interrupt, so its kernel was killed; {lost}",
+        f" interrupt, so its kernel was killed{heard}; {lost}",
         signal="SIGKILL",
     )
 

@@ -43,6 +43,8 @@ from kernels.wire.relay_link import TakenRun
 log = logging.getLogger(__name__)
 
 _START_TRIES: Final = 3
+_KILL_SECONDS: Final = 5.0
+"""How long the end of code that did not stop waits for the next kernel: the guest may not answer any more."""
 _DRAIN_SECONDS: Final = 2.0
 """How long a kernel's last words are waited for once it has ended."""
 _ADOPT_SECONDS: Final = 60.0
@@ -208,12 +210,13 @@ class SandboxedKernel:
         if not outcome.needs_kill:
             self.note_life()
             return outcome
-        death = outcome.death or self._deadline_death(timeout_seconds)
-        await self._try_replace(hub, death)
+        death = outcome.death or self._deadline_death(timeout_seconds, hub.silent_seconds)
+        await asyncio.wait({self._own(self._try_replace(hub, death))}, timeout=_KILL_SECONDS)
         return dataclasses.replace(outcome, death=death)
 
-    def _deadline_death(self, timeout_seconds: float) -> Death:
-        return deadline_death(timeout_seconds, self._limits.interrupt_grace_seconds, self.describe_loss())
+    def _deadline_death(self, timeout_seconds: float, silent_seconds: float = 0.0) -> Death:
+        grace_seconds = self._limits.interrupt_grace_seconds
+        return deadline_death(timeout_seconds, grace_seconds, self.describe_loss(), silent_seconds)
 
     def go_on(self) -> None:
         """Nothing of the Python kernel's is waited for by who took up the sandbox: what it says is delivered."""
@@ -428,10 +431,11 @@ class SandboxedKernel:
         """A guest that stands still is not followed: its silence is no death."""
         stopped = self.residence.stopped
         self.guest.awake = self.residence.awake if stopped else None
-        if self._hub is not None:
-            self._hub.wake = self.residence.wake if stopped else None
-            if self.residence.saving:
-                self._hub.suspend() if stopped else self._hub.resume()
+        for hub in (self._hub, *(each.hub for each in self._seconds())):
+            if hub is not None:
+                hub.wake = self.residence.wake if stopped else None
+        if self._hub is not None and self.residence.saving:
+            self._hub.suspend() if stopped else self._hub.resume()
         if self.residence.saving and not stopped:
             self._own(self.memory.renew())
         if stopped:
@@ -569,7 +573,16 @@ class SandboxedKernel:
             if not keep_others:
                 for each in self._seconds():
                     each.end(death or Death("restart", "the kernels were restarted"))
-            await self._start_next(keep_others=keep_others)
+            try:
+                async with asyncio.timeout(self._limits.start_seconds) as limit:
+                    await self._start_next(keep_others=keep_others)
+            except TimeoutError:
+                if not limit.expired():
+                    raise
+                # Its guest, which starts kernels and passes on what they say, is of no use any more.
+                why = f"no kernel started in it within {self._limits.start_seconds:g} s; every global and /tmp are gone"
+                self._sandbox_gone(Death("sandbox", f"the sandbox was given up: {why}"))
+                raise SandboxGone(f"the sandbox was given up: {why}") from None
         self._on_event(KernelReplaced(self._generation, death))
         return self._hub
 

@@ -31,6 +31,8 @@ RESTORED_SECONDS: Final = 20.0
 MOST_RESUMED: Final = 50
 """How often without a steady time between: a relay that breaks off again and again is none."""
 STEADY_SECONDS: Final = 60.0
+FRAME_SECONDS: Final = 15.0
+"""How long a frame may take from its first byte to its last: a relay sends each at once, and the longest has a MB."""
 RESUME_PAUSE_SECONDS: Final = 0.05
 OWED_SECONDS: Final = 0.1
 MOST_RUNS: Final = 1_000
@@ -114,6 +116,8 @@ class Handlers:
     word: Callable[[Word], None]
     cut: Callable[[int], None]
     lost: Callable[[str], None]
+    is_stopped: Callable[[], bool] = lambda: False
+    """Asked whether the sandbox stands still, as it may in the middle of a frame."""
 
 
 @dataclass
@@ -210,6 +214,11 @@ class RelayLink:
         waiting = 0 if self._connection is None else self._connection.unsent_bytes
         return max(waiting, self._unconfirmed_bytes - CONFIRMED_LATE_BYTES)
 
+    @property
+    def silent_seconds(self) -> float:
+        """How long ago the frame began that has not come to its end; 0 between frames."""
+        return 0.0 if self._connection is None else self._connection.silent_seconds
+
     def suspend(self) -> None:
         """Drop the connection until `resume`: the guest is about to close it, and may do so for days."""
         self._suspended = True
@@ -247,7 +256,7 @@ class RelayLink:
         while True:
             try:
                 connection = await self.kernel.open_relay(
-                    lambda: _Connection(self._take, self._connection_lost, self._pace)
+                    lambda: _Connection(self._take, self._connection_lost, self._pace, self._handlers.is_stopped)
                 )
                 break
             except SandboxGone:
@@ -372,14 +381,22 @@ class _Connection(asyncio.BufferedProtocol):
     """What one turn reads; it is all taken before the next one."""
 
     def __init__(
-        self, take: Callable[[int, bytes], None], lost: Callable[[_Connection, str], None], pace: Pace
+        self,
+        take: Callable[[int, bytes], None],
+        lost: Callable[[_Connection, str], None],
+        pace: Pace,
+        is_stopped: Callable[[], bool],
     ) -> None:
         self.welcome: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
         self.refused = False
         self._take = take
         self._lost = lost
         self._pace = pace
+        self._is_stopped = is_stopped
         self._decoder = FrameDecoder(frames.MOST_FROM_GUEST)
+        self._begun: float | None = None
+        """When the frame began that has not ended; None between frames."""
+        self._looking: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
         self.why = "the guest closed its connection to the kernel"
 
@@ -394,6 +411,10 @@ class _Connection(asyncio.BufferedProtocol):
     @property
     def unsent_bytes(self) -> int:
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    @property
+    def silent_seconds(self) -> float:
+        return 0.0 if self._begun is None else asyncio.get_running_loop().time() - self._begun
 
     def close(self) -> None:
         self._lost = lambda _connection, _why: None
@@ -410,7 +431,8 @@ class _Connection(asyncio.BufferedProtocol):
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
-            for kind, body in self._decoder.feed(bytes(self._read[:nbytes])):
+            found = self._decoder.feed(bytes(self._read[:nbytes]))
+            for kind, body in found:
                 if kind == frames.REFUSED:
                     self.refused = True
                     raise ProtocolError(_parse(_decode_refusal, body).message[:300])
@@ -419,14 +441,37 @@ class _Connection(asyncio.BufferedProtocol):
                 else:
                     self._greet(kind, body)
         except ProtocolError as error:
-            self.why = f"the guest's relay: {error}"
-            if self._transport is not None:
-                self._transport.abort()
+            self._break_off(str(error))
             return
+        if not self._decoder.is_mid_frame:
+            self._begun = None
+        elif found or self._begun is None:
+            self._begun = began
+            if self._looking is None:
+                self._looking = loop.call_later(FRAME_SECONDS, self._look_at_frame)
         rest = self._pace.rest_after(began, loop.time())
         if rest and self._transport is not None:
             self._transport.pause_reading()
             loop.call_later(rest, self._read_on)
+
+    def _break_off(self, why: str) -> None:
+        self.why = f"the guest's relay: {why}"
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _look_at_frame(self) -> None:
+        """One that does not go on is given up: what comes in its place is asked for on another connection."""
+        self._looking = None
+        if self._begun is None or self._transport is None:
+            return
+        loop = asyncio.get_running_loop()
+        if self._is_stopped():
+            self._begun = loop.time()
+        left = self._begun + FRAME_SECONDS - loop.time()
+        if left > 0:
+            self._looking = loop.call_later(left, self._look_at_frame)
+        else:
+            self._break_off(f"a frame that has not ended within {FRAME_SECONDS:g} s")
 
     def _greet(self, kind: int, body: bytes) -> None:
         if kind != frames.WELCOME:
@@ -442,6 +487,9 @@ class _Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
+        self._begun = None
+        if self._looking is not None:
+            self._looking.cancel()
         if not self.welcome.done():
             self.welcome.set_exception(SandboxFailed(self.why))
             self.welcome.exception()

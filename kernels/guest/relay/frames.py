@@ -79,6 +79,11 @@ class FrameDecoder:
         self._most_bytes = most_bytes
         self._buffer = bytearray()
 
+    @property
+    def is_mid_frame(self) -> bool:
+        """Whether a frame has begun whose end has not come."""
+        return bool(self._buffer)
+
     def feed(self, data: bytes) -> list[tuple[int, bytes]]:
         """Kind and body of the frames that are complete with `data`; raises ProtocolError."""
         buffer = self._buffer

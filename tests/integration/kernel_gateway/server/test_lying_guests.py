@@ -28,7 +28,7 @@ ENDS = {"ok", "error", "timeout", "interrupted", "died", "rejected"}
 RECORDED = ("id", "status", "code", "generation", "execution_count", "stdout", "stderr", "outputs", "error", "late")
 SLOW = {
     "an_answer_that_stops_in_the_middle": "calls of the guest wait as long as they may, for a listing 45 s",
-    "a_frame_that_stops_in_the_middle": "three kernels, one after another, are waited for as long as a start may take",
+    "a_frame_that_stops_in_the_middle": "the next kernel is waited for as long as a start may take",
 }
 TOLD = {
     "files_that_cannot_be": "GET /files?recursive=true: the guest listed what no file can be called: '../../etc",
@@ -38,6 +38,8 @@ TOLD = {
     "connections_that_are_closed_again_and_again": "POST /commands: the guest broke off: ",
 }
 """What the owner of its session hears of some of them; others are passed over, or cost it its kernel."""
+ENDED = {"a_frame_that_stops_in_the_middle": "its guest stopped in the middle of a message "}
+"""What is said of the code that was running."""
 ASKS = (
     ("GET", "", None),
     ("GET", "/files?recursive=true", None),
@@ -101,7 +103,9 @@ def test_only_the_session_of_a_guest_that_lies_has_to_do_with_it(
                 neighbour.works()
             told = "\n".join(each.result() for each in asked)
         assert TOLD.get(lie, "") in told, told
-        assert session.outcome(running["id"])["status"] in ENDS
+        outcome = session.outcome(running["id"])
+        assert outcome["status"] in ENDS
+        assert ENDED.get(lie, "") in str(outcome["death"]), outcome
         assert "never asked for" not in str(record_of(session))
     assert session.show()["status"] == "TERMINATED"
     eventually(lambda: not sandbox.exists())

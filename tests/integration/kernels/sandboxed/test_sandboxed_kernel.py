@@ -13,12 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kernels.environment import Environment, Resources
 from kernels.errors import Death, SandboxFailed, SandboxGone
 from kernels.execution.execution import Event, Outcome
+from kernels.guest_client.client import KernelStarted
 from kernels.oci.runtime import OciRuntime
 from kernels.sandbox import RuntimeSettings, SandboxInfo, SandboxSpec
+from kernels.sandboxed import sandboxed_kernel
 from kernels.sandboxed.kernel_events import KernelEvent, KernelReplaced, SandboxLost
 from kernels.sandboxed.kernel_launcher import KernelLauncher
 from kernels.sandboxed.kernel_limits import KernelLimits
@@ -106,6 +109,45 @@ async def eventually(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(120):
         while not holds():
             await asyncio.sleep(0.02)
+
+
+STUBBORN = """
+while True:
+    try:
+        while True:
+            pass
+    except KeyboardInterrupt:
+        pass
+"""
+
+
+@pytest.mark.parametrize("start_seconds", [0.5, 600])
+def test_code_that_did_not_stop_has_ended_although_no_kernel_follows_it(
+    on_stage: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch, start_seconds: float
+) -> None:
+    async def test(stage: Stage) -> None:
+        asked = asyncio.Event()
+
+        async def start_kernel(*_generation: object, **_how: object) -> KernelStarted:
+            asked.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        monkeypatch.setattr(sandboxed_kernel, "_KILL_SECONDS", 0.1)
+        monkeypatch.setattr(stage.kernel.guest, "start_kernel", start_kernel)
+        stage.kernel._limits = replace(stage.kernel._limits, start_seconds=start_seconds)
+        outcome = await stage.run(STUBBORN, timeout_seconds=1)
+        assert (outcome.status, outcome.death and outcome.death.cause) == ("timeout", "deadline")
+        assert asked.is_set()
+        if start_seconds == 600:
+            assert not stage.gone
+            return
+        await eventually(lambda: bool(stage.gone))
+        assert "no kernel started in it within 0.5 s" in stage.gone[0].detail
+        with pytest.raises(SandboxGone, match="no kernel started"):
+            await stage.run("1")
+
+    on_stage(test)
 
 
 def test_globals_stay_until_the_kernel_dies(on_stage: Callable[[Test], None]) -> None:

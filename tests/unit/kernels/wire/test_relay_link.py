@@ -73,6 +73,7 @@ class Heard:
         self.messages: list[tuple[str, Any]] = []
         self.cut: list[int] = []
         self.words: list[Any] = []
+        self.stopped = False
         self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     def handlers(self) -> Handlers:
@@ -81,6 +82,7 @@ class Heard:
             self.words.append,
             self.cut.append,
             self.lost.set_result,
+            lambda: self.stopped,
         )
 
 
@@ -276,6 +278,30 @@ def test_a_connection_that_breaks_before_its_welcome_is_followed_by_another(monk
 
     broken = b"\xff" * 100
     relay = Relay(welcome(), broken, broken, welcome(next=2) + said(1, b"a"))
+    with_link(relay, scenario)
+
+
+def test_a_frame_that_stops_in_the_middle_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relay_link, "RESUME_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(relay_link, "FRAME_SECONDS", 0.05)
+
+    async def scenario(link: RelayLink, heard: Heard) -> None:
+        heard.stopped = True
+        await link.open()
+        link.start(0)
+        relay.writers[0].write(said(1, b"a")[:-1])
+        while not link.silent_seconds:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.3)
+        assert len(relay.sent) == 1, "a sandbox that stands still sends nothing"
+        heard.stopped = False
+        while not heard.messages:
+            assert not heard.lost.done()
+            await asyncio.sleep(0.01)
+        assert link.silent_seconds == 0
+        assert len(relay.sent) == 2
+
+    relay = Relay(welcome(), welcome(next=2) + said(1, b"a"))
     with_link(relay, scenario)
 
 
