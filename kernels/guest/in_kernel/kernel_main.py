@@ -79,6 +79,13 @@ GUARD_SIGNAL = signal.SIGURG
 """The guest's word that memory runs out: not SIGINT, whose handler code and asyncio replace, and one whose default
 harms nobody."""
 GUARD_FILE = "guard.json"
+KERNEL_STANDS_ON = frozenset(
+    (
+        *("__main__", "ipykernel", "IPython", "jupyter_client", "jupyter_core", "tornado", "traitlets", "zmq", "comm"),
+        *("decorator", "debugpy", "_pydevd_bundle", "pydevd", "matplotlib_inline", "nest_asyncio", "psutil"),
+    )
+)
+"""Packages besides Python's own whose code the kernel's own tasks run."""
 
 output = load("kernel_output")
 guard = load("memory_guard")
@@ -262,7 +269,9 @@ class Kernel(IPythonKernel):
         if computes and (task is cell or task is request):
             raise KeyboardInterrupt
         cell.get_loop().call_soon_threadsafe(cell.cancel)
-        if task is not cell and task is not request and (computes or (task is not None and task not in others)):
+        if task is cell or task is request:
+            return
+        if computes or is_in_library(frame) or (task is not None and task not in others):
             raise asyncio.CancelledError
 
     def _is_in_code(self, frame: Any) -> bool:
@@ -479,6 +488,20 @@ class Kernel(IPythonKernel):
         if not self._allow_stdin:
             raise StdinNotImplementedError(NO_INPUT)
         return str(super().getpass(*arguments, **options))
+
+
+def is_in_library(frame: Any) -> bool:
+    """Whether this step of the loop is of a package that is neither Python's nor one that the kernel stands on.
+
+    As a task is that an earlier cell has left running, of which no frame is code of cells. Python 3.9 has no such list.
+    """
+    python = getattr(sys, "stdlib_module_names", None)
+    while python and frame is not None and frame.f_code is not asyncio.Handle._run.__code__:
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package not in python and package not in KERNEL_STANDS_ON and not package.startswith("sandcell_"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def holds_nothing(names: dict[Any, Any], hidden: Any) -> bool:

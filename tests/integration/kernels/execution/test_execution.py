@@ -351,6 +351,35 @@ def test_an_interrupt_ends_a_cell_that_awaits(on_kernel: OnKernel, code: str) ->
     on_kernel(scenario)
 
 
+LIBRARY = """
+import asyncio, types
+library = types.ModuleType("library")
+exec('''
+import asyncio, os, signal
+begin = asyncio.Event()
+async def compute():
+    await begin.wait()
+    os.kill(os.getpid(), signal.SIGINT)
+    while True:
+        pass
+''', vars(library))
+task = asyncio.create_task(library.compute())
+"""
+
+
+def test_an_interrupt_ends_what_an_earlier_cell_has_left_running_in_a_library(on_kernel: OnKernel) -> None:
+    async def scenario(runner: Runner) -> None:
+        assert (await runner.run(LIBRARY)).status == "ok"
+        runner.hub.note_interrupt()
+        outcome = await runner.run("library.begin.set(); await asyncio.sleep(600)")
+        assert outcome.error is not None
+        assert outcome.error.name == "CancelledError"
+        after = await runner.run("await asyncio.sleep(0); print(task.cancelled())")
+        assert (after.status, after.stdout) == ("ok", "True\n")
+
+    on_kernel(scenario)
+
+
 def test_an_interrupt_while_the_kernel_makes_ready_ends_the_code(start: Callable[..., RunningKernel]) -> None:
     signal_itself = """
 import os, signal
