@@ -24,7 +24,7 @@ from kernel_gateway.services.pools.pools import Pools
 from kernel_gateway.services.sessions.lifecycle import Lifecycle
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.settings import Settings
-from kernel_gateway.storage import sessions
+from kernel_gateway.storage import hibernations, sessions
 from kernel_gateway.storage.database import Database
 from kernels.errors import Death, KernelsError
 from kernels.sandbox import SandboxInfo, SandboxRuntime
@@ -108,6 +108,7 @@ class Reconciler:
         forget_absent(self._registry, self._clock.now() - self._settings.attach_keep_seconds, self._background)
         await self._store_activity()
         await self._store_records()
+        await self._forget_images()
         await self._last_use.flush()
         await self._audit.sweep()
         await self._audit.sign()
@@ -149,6 +150,24 @@ class Reconciler:
             await self._database.run(store)
             for live, record in changed:
                 live.stored_record = record.network, record.sync.durable
+
+    async def _forget_images(self) -> None:
+        """Count no image of processes that is lost among what hibernated sessions take."""
+        lost = [
+            (live, live.snapshot)
+            for live in self._registry
+            if live.hibernated and live.snapshot is not None and live.snapshot is not live.snapshot_without_image
+            if live.snapshot.report.image_bytes and live.sandbox.saved is None
+        ]
+
+        def store(connection: Connection) -> None:
+            for _, snapshot in lost:
+                hibernations.count_store_alone(connection, snapshot)
+
+        if lost:
+            await self._database.run(store)
+            for live, snapshot in lost:
+                live.snapshot_without_image = snapshot
 
     async def _store_activity(self) -> None:
         """Write down who was active since the last time."""

@@ -100,6 +100,12 @@ def spend_begun(connection: Connection, session_ids: Sequence[str] | None = None
     connection.execute(update(hibernations).where(hibernations.c.state == "begun", which).values(state="spent"))
 
 
+def count_store_alone(connection: Connection, row: HibernationRow) -> None:
+    """The processes of its session are lost: it takes what the store has."""
+    size = row.report.size_bytes
+    connection.execute(update(hibernations).where(hibernations.c.id == row.id).values(size_bytes=size))
+
+
 def forget(connection: Connection, snapshot_id: str) -> None:
     """It has been removed from the store."""
     connection.execute(delete(hibernations).where(hibernations.c.id == snapshot_id))

@@ -74,6 +74,8 @@ class LiveSession:
     """What the store has of its variables for its next kernel: while it is hibernated, and until one has them."""
     snapshot_laid: SandboxInfo | None = None
     """The sandbox that holds that already."""
+    snapshot_without_image: HibernationRow | None = None
+    """The one of which is on record that the image that belongs to it is lost, and takes nothing any more."""
     hibernating: asyncio.Task[None] | None = None
     paused = False
     hibernate_seconds: int | None = None

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from kernel_gateway.errors import DatabaseUnavailable, QuotaReached
+from kernel_gateway.storage import hibernations
 from kernels.oci.checkpoints import Checkpoints
 from kernels.oci.places import HostPlaces
 from kernels.sandbox import RuntimeSettings
@@ -226,9 +227,19 @@ def test_an_image_that_cannot_be_restored_costs_no_variables(on_house: OnHouse, 
         if damage != "a bit":
             DAMAGES[damage](places.of(session.id).saved / "checkpoint.img")
         async with house.gateway() as gateway:
+            if damage == "nothing":
+                await counts_no_image(gateway, session)
             if damage != "a bit":
                 await wake(gateway, session)
             await gateway.services.sessions.stop(gateway.me, session.id)
+
+    async def counts_no_image(gateway: Gateway, session: Session) -> None:
+        report = (await gateway.show(session)).hibernated
+        assert report is not None
+        for _ in range(2):
+            await gateway.services.upkeep.sweep()
+            taken = await gateway.services.database.run(lambda c: hibernations.sum_bytes(c, gateway.me.id))
+            assert taken == report.size_bytes
 
     async def wake(gateway: Gateway, session: Session) -> None:
         ran = await gateway.run(session, AFTER)
