@@ -57,7 +57,7 @@ class NothingKept(ObjectStore):
     def delete(self, keys: Iterable[str]) -> None:
         pass
 
-    def copy(self, source: str, target: str, *, etag: str = "") -> Written:
+    def copy(self, source: str, target: str, *, etag: str = "", size: int | None = None) -> Written:
         raise ObjectNotFound(source)
 
     def presign(self, key: str, seconds: int, filename: str) -> str | None:

@@ -87,9 +87,10 @@ class ObjectStore(Protocol):
     def delete(self, keys: Iterable[str]) -> None:
         """Remove these objects; absent ones are fine."""
 
-    def copy(self, source: str, target: str, *, etag: str = "") -> Written:
+    def copy(self, source: str, target: str, *, etag: str = "", size: int | None = None) -> Written:
         """Copy an object inside the store, none of its bytes coming here.
 
+        `size` is what it has, where the caller knows that: it may spare the store a look.
         Raises `ObjectNotFound`, also when an `etag` is given and the source has another one by now.
         """
 

@@ -45,7 +45,7 @@ class AwayStore:
     def delete(self, keys: Iterable[str]) -> None:
         self._here().delete(keys)
 
-    def copy(self, source: str, target: str, *, etag: str = "") -> Written:
+    def copy(self, source: str, target: str, *, etag: str = "", size: int | None = None) -> Written:
         self.before_put(target)
         return self._here().copy(source, target, etag=etag)
 

@@ -131,9 +131,9 @@ class ClaimedStore:
             self._require()
             self._behind.delete(batch)
 
-    def copy(self, source: str, target: str, *, etag: str = "") -> Written:
+    def copy(self, source: str, target: str, *, etag: str = "", size: int | None = None) -> Written:
         self._require()
-        return self._behind.copy(source, target, etag=etag)
+        return self._behind.copy(source, target, etag=etag, size=size)
 
     def presign(self, key: str, seconds: int, filename: str) -> str | None:
         return self._behind.presign(key, seconds, filename)

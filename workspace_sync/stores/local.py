@@ -99,7 +99,7 @@ class LocalStore:
                 with self._errors(key):
                     _remove(root, path)
 
-    def copy(self, source: str, target: str, *, etag: str = "") -> Written:
+    def copy(self, source: str, target: str, *, etag: str = "", size: int | None = None) -> Written:
         with self.get(source) as stream:
             status = os.fstat(stream.fileno())
             if etag and etag != _etag(status):

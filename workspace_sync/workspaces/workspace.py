@@ -35,8 +35,8 @@ from workspace_sync.workspaces.file_info import FileInfo, Removed, WorkspaceSumm
 MANIFESTS = (MANIFEST_NAME, DAMAGED_NAME)
 OPEN_ATTEMPTS = 5
 """Tries to open a file that is replaced meanwhile, so that what is said of it holds for the bytes that come."""
-COPIES_AT_ONCE = 8
-"""Files of one workspace that a store copies at once."""
+COPIES_AT_ONCE = 32
+"""Files of one workspace that a store copies at once: most of the time of a copy is its server's, or the way to it."""
 COPIES_AHEAD = 256
 """Files that are asked for before the first of them has to be copied."""
 Item = TypeVar("Item")
@@ -224,7 +224,8 @@ class DurableWorkspace:
                 raw, key = file
                 if not wanted():
                     return raw, None
-                return raw, self._store.copy(self._durable.files_prefix + key, target.files_prefix + key_of(raw))
+                source, copied = self._durable.files_prefix + key, target.files_prefix + key_of(raw)
+                return raw, self._store.copy(source, copied, size=remote.entries[raw].size)
 
             for raw, written in _at_once(copy, files):
                 if written is None:

@@ -58,10 +58,10 @@ class CountedStore:
             self._require()
             self._behind.delete(keys)
 
-    def copy(self, source: str, target: str, *, etag: str = "") -> Written:
+    def copy(self, source: str, target: str, *, etag: str = "", size: int | None = None) -> Written:
         with _counted("copy"):
             self._require()
-            return self._behind.copy(source, target, etag=etag)
+            return self._behind.copy(source, target, etag=etag, size=size)
 
     def presign(self, key: str, seconds: int, filename: str) -> str | None:
         with _counted("presign"):

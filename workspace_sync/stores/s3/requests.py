@@ -62,6 +62,14 @@ class Requests:
         self._verify(answer.etag, answer.headers, body)
         return Written(answer.etag, answer.headers.get("x-amz-version-id", ""))
 
+    def copy(self, source: str, target: str) -> Written | None:
+        """Copy an object inside the bucket; None when botocore has to ask."""
+        wire = self._get_wire()
+        answer = None if wire is None else self._try(lambda: wire.copy(f"{self._bucket}/{source}", target))
+        if answer is None or not answer.etag:
+            return None
+        return Written(answer.etag, answer.headers.get("x-amz-version-id", ""))
+
     def send(self, operation: Callable[..., Any], body: BinaryIO, **named: Any) -> Written:
         """Write an object or a part by this operation of botocore's client; the body is read more than once."""
         body.seek(0)  # where botocore begins to read

@@ -1,8 +1,8 @@
 """Objects in an S3 bucket, at Amazon or at any endpoint that speaks its protocol.
 
 Up to 5 MiB an object is one request, beyond it goes in parts (`upload`); it is read as it comes (`download`), copied
-inside the store by s3transfer. Memory is bounded: a body for each caller, and the parts
-that module states. Credentials come from botocore's usual places, never from a URL.
+inside the store by one request, or by s3transfer where it is too large for that. Memory is bounded: a body for each
+caller, and the parts that module states. Credentials come from botocore's usual places, never from a URL.
 """
 
 from __future__ import annotations
@@ -205,7 +205,12 @@ class S3Store:
             if failed:
                 raise explain_code(self.description, str(failed[0].get("Code", "unknown")), 0, "DeleteObjects")
 
-    def copy(self, source: str, target: str, *, etag: str = "") -> Written:
+    def copy(self, source: str, target: str, *, etag: str = "", size: int | None = None) -> Written:
+        if size is not None and size <= QUICK_COPY_BYTES and not etag:
+            with self._errors(source):
+                written = self._requests.copy(self._key(source), self._key(target))
+            if written is not None:
+                return written
         now = self.stat(source)
         if etag and now.etag != etag:
             raise ObjectNotFound(f"{self.description}: {source!a} is not what it was")

@@ -43,7 +43,7 @@ class NotedStore(LocalStore):
         self.written.append(key.removeprefix(PREFIX + "/").removeprefix("workspace/"))
         return super().put(key, source, size)
 
-    def copy(self, source: str, target: str, *, etag: str = "") -> Written:
+    def copy(self, source: str, target: str, *, etag: str = "", size: int | None = None) -> Written:
         self.copied.append(target.removeprefix(PREFIX + "/workspace/"))
         return super().copy(source, target, etag=etag)
 

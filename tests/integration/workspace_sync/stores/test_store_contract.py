@@ -127,6 +127,17 @@ def test_an_etag_tells_what_was_written_from_what_came_later(store: ObjectStore)
     assert get(store, "w/copied") == b"one"
 
 
+def test_what_is_known_to_be_small_is_copied_as_any_other(store: ObjectStore) -> None:
+    name = "w/naïve + name %41.csv"
+    put(store, name, b"other")
+    copied = store.copy(name, f"{name}2", size=5)
+    assert get(store, f"{name}2") == b"other"
+    assert store.stat(f"{name}2").etag == copied.etag
+    with pytest.raises(ObjectNotFound):
+        store.copy("w/nothing", "w/copied", size=5)
+    assert keys(store, "w/") == {name, f"{name}2"}
+
+
 def test_a_link_is_only_for_objects_that_a_server_holds(store: ObjectStore) -> None:
     put(store, "w/linked", b"shared")
     link = store.presign("w/linked", 60, "naïve name.csv")

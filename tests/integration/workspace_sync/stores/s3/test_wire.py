@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.doubles.faulty_s3 import FaultyS3
 from tests.doubles.s3_servers import ACCESS_KEY, BUCKET
+from workspace_sync import DurableWorkspace
 from workspace_sync.errors import StoreUnavailable
 from workspace_sync.stores.s3.store import S3Store
 from workspace_sync.stores.s3.wire import BODY_BYTES, Address, Key, Wire, WireBroken
@@ -168,6 +172,34 @@ def test_an_answer_longer_than_what_was_asked_for_is_none(length: bytes) -> None
 
     with served(endless) as wire, pytest.raises(WireBroken, match="too long"):
         wire.receive(wire.ask("key"))
+
+
+def test_a_copy_that_fails_after_its_answer_began_is_none() -> None:
+    body = b"<?xml version='1.0'?><%b><ETag>&quot;tag&quot;</ETag></%b>"
+
+    def steady(connection: socket.socket) -> None:
+        for kind in (b"Error", b"CopyObjectResult"):
+            taken(connection)
+            told = body % (kind, kind)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(told), told))
+
+    with served(steady) as wire:
+        assert [wire.copy("bucket/source", "key").etag for _ in range(2)] == ["", "tag"]
+
+
+def test_the_files_of_a_workspace_are_copied_by_a_request_each(proxy_of_each: FaultyS3) -> None:
+    store = S3Store(BUCKET, "copied", endpoint_url=proxy_of_each.endpoint, access_key=ACCESS_KEY)
+    try:
+        for number in range(40):
+            store.put(f"one/workspace/{number}", io.BytesIO(b"content"), 7)
+        before = len(proxy_of_each.operations())
+        DurableWorkspace(store, "one").copy_to("two")
+        asked = Counter(proxy_of_each.operations()[before:])
+        assert (asked["CopyObject"], asked["HeadObject"]) == (40, 0), asked
+        with store.get("two/workspace/39") as copied:
+            assert copied.read() == b"content"
+    finally:
+        store.close()
 
 
 def test_certificates_that_cannot_be_read_are_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ class Slow(LocalStore):
         super().__init__(root)
         self.began, self.may_go_on = threading.Event(), threading.Event()
 
-    def copy(self, source: str, target: str, *, etag: str = "") -> Written:
+    def copy(self, source: str, target: str, *, etag: str = "", size: int | None = None) -> Written:
         self.began.set()
         assert self.may_go_on.wait(WAIT_SECONDS)
         return super().copy(source, target, etag=etag)
