@@ -14,7 +14,8 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 import structlog
@@ -35,6 +36,7 @@ from kernels.notebook import chain
 from kernels.notebook.transcript import Blob
 
 log = structlog.get_logger(__name__)
+T = TypeVar("T")
 LOOK_SECONDS: Final = 5.0
 """Longest time that a cell, and the next execution, wait for what is found out about an execution after its end."""
 SOON_SECONDS: Final = 2.0
@@ -77,6 +79,25 @@ class _Session:
     looks: dict[str, asyncio.Future[dict[str, Any]]] = field(default_factory=dict)
     wanted: bool = False
     task: asyncio.Task[None] | None = None
+
+
+class _Due(NamedTuple):
+    """What has no cell yet, up to where the record is, and what of that becomes cells now; as `due` has it."""
+
+    head: Head
+    waiting: list[Unrecorded]
+    notes: list[UnrecordedNote]
+    order: list[str | int]
+    held: list[int]
+
+
+class _Batch(NamedTuple):
+    """What becomes cells at once: what was found out about it, the link before it, of what the kernel has died."""
+
+    found: dict[str, dict[str, Any]]
+    previous: str
+    told: str
+    entries: list[Entry]
 
 
 class Record:
@@ -146,11 +167,21 @@ class Record:
         Not `whole`: only what came after the last time is looked for. Raises DatabaseUnavailable, NoSpace,
         StoreUnavailable.
         """
+        head, _ = await self._settle_and_read(session_id, lambda _connection, _head: None, whole=whole)
+        return head
+
+    async def settle_and_read(self, session_id: str, read: Callable[[Connection, Head], T]) -> tuple[Head, T]:
+        """The same, and what is read of the record as it is then: in the transaction that comes last."""
+        return await self._settle_and_read(session_id, read, whole=True)
+
+    async def _settle_and_read(
+        self, session_id: str, read: Callable[[Connection, Head], T], *, whole: bool
+    ) -> tuple[Head, T]:
         session = self._of(session_id)
         async with session.lock:
             for _ in range(TRIES):
                 with contextlib.suppress(IntegrityError):  # another gateway was faster: look again
-                    return await self._settle(session_id, session, whole=whole)
+                    return await self._settle(session_id, session, read, whole=whole)
                 whole = True
         raise DatabaseUnavailable("other gateways write the same record all the time: try again")
 
@@ -184,35 +215,60 @@ class Record:
             except Exception as error:  # what is not written now is written with the next, or by the sweep
                 log.warning("record_not_written", session=session_id, error=repr(error))
 
-    async def _settle(self, session_id: str, session: _Session, *, whole: bool) -> Head:
+    async def _settle(
+        self, session_id: str, session: _Session, read: Callable[[Connection, Head], T], *, whole: bool
+    ) -> tuple[Head, T]:
         marks = (0, 0) if whole else (session.executions_mark, session.notes_mark)
+        answer: list[T] = []
 
-        def read(connection: Connection) -> tuple[Head, list[Unrecorded], list[UnrecordedNote]]:
+        def find(connection: Connection) -> tuple[_Due, _Batch | None]:
             # The head first: whatever another gateway writes after it is refused a second time.
             head = cells.head(connection, session_id)
             waiting = cells.executions_without(connection, session_id, marks[0])
-            return head, waiting, cells.notes_without(connection, session_id, marks[1])
+            notes = cells.notes_without(connection, session_id, marks[1])
+            found = _Due(head, waiting, notes, *due(waiting, notes))
+            if not found.order:
+                answer[:] = [read(connection, head)]
+            # All at once where nothing has to be waited for, which is nearly always.
+            ids = found.order[:MOST_AT_ONCE]
+            looks = [session.looks.get(each) for each in ids if isinstance(each, str)]
+            if not ids or any(look is not None and not look.done() for look in looks):
+                return found, None
+            return found, _read_batch(session_id, session, head, ids, connection)
 
-        head, waiting, notes = await self._database.run(read)
-        order, held = due(waiting, notes)
+        found, batch = await self._database.run(find)
+        order, head = found.order, found.head
         await _done(session.looks[each] for each in order if isinstance(each, str) and each in session.looks)
         for start in range(0, len(order), MOST_AT_ONCE):
-            head = await self._append(session_id, session, head, order[start : start + MOST_AT_ONCE])
-        unended = [each.number for each in waiting if each.ended is None]
-        session.executions_mark = _mark(marks[0], [each.number for each in waiting], unended)
-        session.notes_mark = _mark(marks[1], [each.number for each in notes], held)
-        return head
+            ids = order[start : start + MOST_AT_ONCE]
+            if batch is None:
+                batch = await self._database.run(partial(_read_batch, session_id, session, head, ids))
 
-    async def _append(self, session_id: str, session: _Session, head: Head, ids: Sequence[str | int]) -> Head:
-        found = {each: _result(session.looks.get(each)) for each in ids if isinstance(each, str)}
+            def then(connection: Connection, now: Head, *, last: bool = start + len(ids) == len(order)) -> None:
+                if last:
+                    answer[:] = [read(connection, now)]
 
-        def read(connection: Connection) -> tuple[str, str, list[Entry]]:
-            row = sessions.find(connection, session_id) if not head.cells else None
-            first = chain.genesis(session_id, row.environment) if row is not None else head.hash
-            return first, _find_cause(connection, session_id, head), _entries(connection, session_id, ids, found)
+            head, batch = await self._append(session_id, session, head, batch, then), None
+        unended = [each.number for each in found.waiting if each.ended is None]
+        session.executions_mark = _mark(marks[0], [each.number for each in found.waiting], unended)
+        session.notes_mark = _mark(marks[1], [each.number for each in found.notes], found.held)
+        return head, answer[0]
 
-        previous, told, entries = await self._database.run(read)
-        written: Written = await asyncio.to_thread(write, entries, previous=previous, told=told)
+    async def _append(
+        self,
+        session_id: str,
+        session: _Session,
+        head: Head,
+        batch: _Batch,
+        then: Callable[[Connection, Head], None],
+    ) -> Head:
+        """Write these cells; `then` is called in the transaction that stores them."""
+        entries, found = batch.entries, batch.found
+        if any(entry.row is not None for entry in entries):
+            write_apart = partial(write, entries, previous=batch.previous, told=batch.told)
+            written: Written = await asyncio.to_thread(write_apart)
+        else:  # notes are short: the way to a thread takes longer
+            written = write(entries, previous=batch.previous, told=batch.told)
         if written.blobs:  # before the cells that name them: what a cell names is there
             await self._keep(session_id, written.blobs)
 
@@ -222,12 +278,24 @@ class Record:
             rows = [entry.row for entry in entries if entry.row is not None and found.get(entry.row.id)]
             executions.set_provenance(connection, {row.id: row.provenance or {} for row in rows})
             revisions.add(connection, session_id, changes)
-            return cells.append(connection, session_id, head, written.cells)
+            now = cells.append(connection, session_id, head, written.cells)
+            then(connection, now)
+            return now
 
         stored = await self._database.run(store)
         for each in found:
             session.looks.pop(each, None)
         return stored
+
+
+def _read_batch(
+    session_id: str, session: _Session, head: Head, ids: Sequence[str | int], connection: Connection
+) -> _Batch:
+    found = {each: _result(session.looks.get(each)) for each in ids if isinstance(each, str)}
+    row = sessions.find(connection, session_id) if not head.cells else None
+    previous = chain.genesis(session_id, row.environment) if row is not None else head.hash
+    told = _find_cause(connection, session_id, head)
+    return _Batch(found, previous, told, _entries(connection, session_id, ids, found))
 
 
 def _begin_look(session_id: str, look: Callable[[], Look] | None) -> Look:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
-from typing import BinaryIO, TypeAlias, cast
+from typing import BinaryIO, TypeAlias, TypeVar, cast
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -40,6 +40,7 @@ from sandcell.models.sessions import Note
 from workspace_sync.errors import WorkspaceSyncError
 
 log = structlog.get_logger(__name__)
+T = TypeVar("T")
 GROWTH = 0.5
 """The share of itself by which a notebook has to grow to be saved at the next sweep."""
 SAVED_BYTES_PER_SECOND = 5_000
@@ -142,9 +143,8 @@ class Notebooks:
     async def manifest(self, principal: Principal, session_id: str) -> bytes:
         """What `kernels.notebook.chain.verify` holds against the notebook: JSON, ids and links of all cells."""
         await self._registry.row(principal, session_id)
-        head = await self._settle_record(session_id)
-        (environment, _), links = await self._database.run(
-            lambda c: (_find_environment_and_name(c, session_id), cells.links(c, session_id))
+        head, ((environment, _), links) = await self._settle_and_read(
+            session_id, lambda c, _head: (_find_environment_and_name(c, session_id), cells.links(c, session_id))
         )
         return _encode_manifest(session_id, environment, links[: head.cells])
 
@@ -236,22 +236,29 @@ class Notebooks:
         total = await self._database.run(lambda c: count_shown_bytes(c, session_id, cells.head(c, session_id)))
         return worth_saving(last.total_bytes, total, self._clock.now() - last.at)
 
-    async def _settle_record(self, session_id: str) -> Head:
-        """How far the record is, once what has ended is in it; what cannot be written now is left out."""
+    async def _settle_and_read(self, session_id: str, read: Callable[[Connection, Head], T]) -> tuple[Head, T]:
+        """How far the record is, and what is read of it, once what has ended is in it.
+
+        What cannot be written now is left out.
+        """
         live = self._registry.get(session_id)
         try:
             if live is not None:
                 await live.late.flush()
-            return await self._record.settle(session_id)
+            return await self._record.settle_and_read(session_id, read)
         except (WorkspaceSyncError, GatewayError, TimeoutError) as error:
             log.warning("record_not_written", session=session_id, error=str(error))
-            return await self._database.run(lambda c: cells.head(c, session_id))
+
+        def read_as_it_is(connection: Connection) -> tuple[Head, T]:
+            head = cells.head(connection, session_id)
+            return head, read(connection, head)
+
+        return await self._database.run(read_as_it_is)
 
     async def _open(self, session_id: str, *, linked: bool = False) -> Reading:
         """Of a short notebook all is read at once; with its manifest when it is to be `linked`."""
-        head = await self._settle_record(session_id)
 
-        def read(connection: Connection) -> _Found:
+        def read(connection: Connection, head: Head) -> _Found:
             shown = count_shown_bytes(connection, session_id, head)
             return _Found(
                 *_find_environment_and_name(connection, session_id),
@@ -262,7 +269,7 @@ class Notebooks:
                 _page(session_id, Head(), head.cells, connection) if shown <= READ_AT_ONCE_BYTES else None,
             )
 
-        found = await self._database.run(read)
+        head, found = await self._settle_and_read(session_id, read)
         last = head.hash or chain.genesis(session_id, found.environment)
         ending = transcript.ending(
             session_id,

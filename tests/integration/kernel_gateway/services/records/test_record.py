@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import nbformat
 import pytest
-from sqlalchemy import event
+from sqlalchemy import Connection, event
 
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.background import Background
@@ -182,6 +182,59 @@ async def together(gateway: Gateway) -> None:
 
 def test_cells_that_are_written_together_take_few_statements(on_record: OnRecord) -> None:
     on_record(together)
+
+
+async def count_transactions(gateway: Gateway, work: Awaitable[Any]) -> int:
+    """How many transactions the database carries out meanwhile."""
+    begun: list[Connection] = []
+    engine = await gateway.database.run(lambda c: c.engine)
+
+    def note(connection: Connection) -> None:
+        begun.append(connection)
+
+    event.listen(engine, "begin", note)
+    try:
+        await work
+    finally:
+        event.remove(engine, "begin", note)
+    return len(begun)
+
+
+async def read_at_once(gateway: Gateway) -> None:
+    read: list[tuple[int, int]] = []
+
+    def look(connection: Connection, head: Head) -> None:
+        read.append((head.cells, len(cells.links(connection, SESSION))))
+
+    await gateway.noted("started", 1)
+    await gateway.ran("a", 1, 2)
+    assert await count_transactions(gateway, gateway.record.settle_and_read(SESSION, look)) == 2
+    assert await count_transactions(gateway, gateway.record.settle_and_read(SESSION, look)) == 1
+    for number in range(MOST_AT_ONCE + 1):
+        await gateway.ran(f"b{number}", 3 + number, 3.5 + number)
+    assert await count_transactions(gateway, gateway.record.settle_and_read(SESSION, look)) == 4
+    assert read == [(2, 2), (2, 2), (MOST_AT_ONCE + 3,) * 2], "once, and of the record as it is then"
+
+
+def test_what_is_read_of_a_record_takes_no_transaction_of_its_own(on_record: OnRecord) -> None:
+    on_record(read_at_once)
+
+
+async def read_late(gateway: Gateway) -> None:
+    looked: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+    row = await gateway.ran("a", 1)
+    with gateway.record.ending(SESSION, row.id, lambda: looked):
+        await gateway.ends(row, 2)
+    settling = asyncio.create_task(gateway.record.settle_and_read(SESSION, lambda _c, head: head.cells))
+    await asyncio.sleep(0.1)
+    assert not settling.done()
+    looked.set_result({"files": ["found"]})
+    assert (await settling)[1] == 1
+    assert (await gateway.notebook())["cells"][0]["metadata"]["sandcell"]["provenance"] == {"files": ["found"]}
+
+
+def test_a_cell_waits_for_what_is_found_out_about_its_execution(on_record: OnRecord) -> None:
+    on_record(read_late)
 
 
 async def meanwhile(gateway: Gateway) -> None:
