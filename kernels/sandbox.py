@@ -286,8 +286,10 @@ class SandboxRuntime(Protocol):
         `OSError` as `open` does, and `SandboxGone`.
         """
 
-    async def kill(self, sandbox_id: str) -> None:
+    async def kill(self, sandbox_id: str) -> SandboxUsage | None:
         """Have nothing of the sandbox run any more; its files stay as they are until `destroy`. Absent is fine.
+
+        What it used until then, None where that is not known.
 
         Called when a session ends, before its last flush, whose caller waits for both: it returns once the end of every
         process is on its way, without waiting for what they hold to be freed. A stopped sandbox is not run again for

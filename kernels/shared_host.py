@@ -109,9 +109,8 @@ class SharedHost:
     async def open_beneath(self, sandbox_id: str, path: bytes) -> int:
         return await self._find(sandbox_id).open_beneath(sandbox_id, path)
 
-    async def kill(self, sandbox_id: str) -> None:
-        if sandbox_id not in self._away:
-            await self._find(sandbox_id).kill(sandbox_id)
+    async def kill(self, sandbox_id: str) -> SandboxUsage | None:
+        return None if sandbox_id in self._away else await self._find(sandbox_id).kill(sandbox_id)
 
     async def destroy(self, sandbox_id: str) -> None:
         if sandbox_id in self._away:

@@ -39,6 +39,8 @@ NAME: Final = "kubernetes"
 WORKSPACE: Final = "workspace"
 """The service's copy, beside what it has fetched a part of."""
 _DIAL_SECONDS: Final = 0.02
+_USAGE_SECONDS: Final = 2.0
+"""How long a pod that is to end is asked what it has used."""
 _OPENED: Final = (
     f"the network policy {manifests.POLICY} does not close pods off as it is to: somebody has changed it. Remove it,"
     " and it is made again"
@@ -260,10 +262,16 @@ class KubernetesRuntime:
     async def open_beneath(self, sandbox_id: str, path: bytes) -> int:
         raise PermissionError(13, "the copy of a workspace is the service's own: nothing in it is closed to it")
 
-    async def kill(self, sandbox_id: str) -> None:
+    async def kill(self, sandbox_id: str) -> SandboxUsage | None:
         _require_id(sandbox_id)
-        if await self._is_ours(sandbox_id):
-            await self._pods.kill(sandbox_id)
+        if not await self._is_ours(sandbox_id):
+            return None
+        used = None
+        with contextlib.suppress(KernelsError, TimeoutError):
+            async with asyncio.timeout(_USAGE_SECONDS):
+                used = await self.usage(sandbox_id)
+        await self._pods.kill(sandbox_id)
+        return used
 
     async def destroy(self, sandbox_id: str) -> None:
         _require_id(sandbox_id)

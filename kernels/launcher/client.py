@@ -117,8 +117,12 @@ class LauncherRuntime:
     async def open_beneath(self, sandbox_id: str, path: bytes) -> int:
         return await self._fetch(wire.OpenBeneath(sandbox_id, path))
 
-    async def kill(self, sandbox_id: str) -> None:
-        await self._ask(wire.Kill(sandbox_id), wire.Nothing)
+    async def kill(self, sandbox_id: str) -> SandboxUsage | None:
+        answer, descriptors = await self._call(wire.Kill(sandbox_id), _SECONDS)
+        close_all(descriptors)
+        if not isinstance(answer, wire.Used | wire.Nothing):
+            raise SandboxFailed(f"the launcher answered Kill with {type(answer).__name__}")
+        return answer.usage if isinstance(answer, wire.Used) else None
 
     async def destroy(self, sandbox_id: str) -> None:
         await self._ask(wire.Destroy(sandbox_id), wire.Nothing, _LONG_SECONDS)

@@ -187,7 +187,7 @@ class OpenBeneath(_Verb, frozen=True):
 
 
 class Kill(_Verb, frozen=True):
-    """Nothing of it runs any more."""
+    """Nothing of it runs any more; answered with what it used until then, if that is known."""
 
     verb = "kill"
     sandbox_id: SandboxId

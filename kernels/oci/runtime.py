@@ -223,10 +223,10 @@ class OciRuntime:
         places = self._places(sandbox_id)
         return await self._in_thread(lambda: self._open_beneath(places, path), unwanted=os.close)
 
-    async def kill(self, sandbox_id: str) -> None:
-        self._places(sandbox_id)
+    async def kill(self, sandbox_id: str) -> SandboxUsage | None:
+        places = self._places(sandbox_id)
         self._want(sandbox_id)
-        await self._in_thread(lambda: self._kill(sandbox_id))
+        return await self._in_thread(lambda: self._kill(places))
 
     async def destroy(self, sandbox_id: str) -> None:
         places = self._places(sandbox_id)
@@ -510,13 +510,17 @@ class OciRuntime:
                 places.transport.rmdir()
             return self._checkpoints.make_safe(places, self._maker(places))
 
-    def _kill(self, sandbox_id: str) -> None:
+    def _kill(self, places: SandboxPlaces) -> SandboxUsage | None:
+        sandbox_id, used = places.sandbox_id, None
         with self._take_turn(sandbox_id):
+            with contextlib.suppress(SandboxGone):
+                used = self._usage(places)
             try:
                 self.cgroups.kill(sandbox_id)
             except OSError as error:
                 raise SandboxFailed(f"the processes of the sandbox could not be killed: {error}") from error
             self._idle_memory.thaw(sandbox_id)  # what a v1 freezer has stopped dies as it goes on
+        return used
 
     def _destroy(self, places: SandboxPlaces) -> None:
         with self._take_turn(places.sandbox_id):

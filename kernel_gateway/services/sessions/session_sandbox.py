@@ -631,7 +631,6 @@ class SessionSandbox:
         """Under the lock. The last usage and the mirror's last state are kept for the record."""
         await self._discard_spare()
         await self.egress_gateway.aclose()
-        await self.meter.measure()
         kernel, mirror, workspace_ready = self.kernel, self.mirror, self.workspace_ready
         async with asyncio.TaskGroup() as group:
             if kernel is not None:
@@ -681,10 +680,12 @@ class SessionSandbox:
         """Have nothing of it run any more; else all of it is to go as soon as its files are saved."""
         try:
             async with asyncio.timeout(DESTROY_SECONDS):
-                await self._runtime.kill(self.id)
+                used = await self._runtime.kill(self.id)
         except (KernelsError, TimeoutError) as error:
             log.error("sandbox_not_killed", session=self._session_id, sandbox=self.id, error=str(error))
             return False
+        if used is not None and self.kernel is not None:
+            self.meter.note(used)
         return True
 
     async def _destroy(self) -> None:

@@ -82,7 +82,10 @@ def test_what_is_killed_runs_no_more_and_keeps_its_files_until_it_is_destroyed(
         runtime, info = sandboxes.runtime, await sandboxes.create()
         loop = "while :; do echo x >> /workspace/ticks; done"
         await sandboxes.run(info, f"setsid sh -c '{loop}' >/dev/null 2>&1 & until [ -s /workspace/ticks ]; do :; done")
-        await runtime.kill(info.sandbox_id)
+        used = await runtime.kill(info.sandbox_id)
+        assert used is not None
+        assert used.memory_bytes > 1_000_000
+        assert used.pids > 1, "as of before its end"
         async with asyncio.timeout(120):
             while await runtime.running(info.sandbox_id) or find_processes(info.sandbox_id):
                 await asyncio.sleep(0.01)
@@ -93,7 +96,7 @@ def test_what_is_killed_runs_no_more_and_keeps_its_files_until_it_is_destroyed(
         assert ticks.stat().st_size == size > 0
         assert [one.sandbox_id for one in await runtime.list()] == [info.sandbox_id]
         await runtime.destroy(info.sandbox_id)
-        await runtime.kill(info.sandbox_id)
+        assert await runtime.kill(info.sandbox_id) is None
         assert traces(runtime.settings, info.sandbox_id) == []
 
     in_sandboxes(test)

@@ -59,6 +59,7 @@ async def stop_before_removal(house: House) -> None:
         await gateway.run(session, LOOP)
         ended = await services.sessions.stop(me, session.id)
         assert ended.status == "TERMINATED"
+        assert ended.usage.pids > 1, "as of the moment before its end"
         assert session.id in services.dead_sandboxes
         async with asyncio.timeout(120):
             while await services.runtime.running(session.id):
