@@ -1,7 +1,8 @@
-"""Sessions in pods beside those of one machine, in one run: to create, to execute, and many executions at once.
+"""Sessions in pods beside those of one machine, in one run: to create, to execute, many executions at once, and bytes.
 
-Two services of this machine, asked in turn: one whose sessions are pods of a cluster with one node, which this starts
-and ends, and one under runc. Each has a pool of the image, and the image without one.
+Three services of this machine, asked in turn: two whose sessions are pods of a cluster with one node, which this starts
+and ends, one of them reaching its pods through the API server; and one under runc. Each has a pool of the image, and
+the image without one.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from benchmarks.attach_client import Server
@@ -27,7 +29,10 @@ POOL = 2
 WITHOUT_POOL = "cold"
 MORE = f'[{WITHOUT_POOL}]\nimage = "python"\n'
 IN_PODS = "in pods"
+FORWARDED = "in pods through the API server"
 LATENCIES = 200
+BYTES = 50_000_000
+PRINT = f"for _ in range({BYTES // 100_000}): print('x' * 99_999)"
 Services = Mapping[str, WarmService]
 
 
@@ -38,9 +43,10 @@ def run(_service: RunningService, environments_dir: Path, *, rounds: int = 12) -
         place = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="scbench", dir="/tmp")))
         cluster = opened.enter_context(running_cluster(environments_dir, place))
         in_pods = {"runtime": "kubernetes", "kubernetes_config": cluster.config}
+        forwarded = {**in_pods, "kubernetes_port_forward": True}
         services = {
             who: opened.enter_context(WarmService(environments_dir, POOL, MORE, **settings))
-            for who, settings in (("on a host", {}), (IN_PODS, in_pods))
+            for who, settings in (("on a host", {}), (IN_PODS, in_pods), (FORWARDED, forwarded))
         }
         return _compare(services, rounds)
 
@@ -50,12 +56,14 @@ def _compare(services: Services, rounds: int) -> str:
     cold = _in_turn(services, max(2, rounds // 3), lambda service: _create(service, WITHOUT_POOL))
     executions, loads = _execute(services, LATENCIES if rounds > 2 else 20, max(1, rounds // 4))
     rates = _medians({who: load.rates for who, load in loads.items()})
+    carried = _carry(services, max(2, rounds // 3))
+    bytes_carried = "; ".join(f"{what} {_say(each, 1, 'MB/s')}" for what, each in carried.items())
     used = {who: statistics.median(load.server) + statistics.median(load.kernels) for who, load in loads.items()}
     return (
         f"create to first result from a pool {_say(warm, 1000, 'ms')}, without one {_say(cold, 1000, 'ms')}; `pass`"
         f" through REST {_say(executions, 1000, 'ms', 1)}; over {SESSIONS} sessions"
         f" {_say(rates, 1, 'a second')}, for each of which the service and its launcher take"
-        f" {_say(used, 1000, 'ms', 1)};"
+        f" {_say(used, 1000, 'ms', 1)}; {bytes_carried};"
         f" {at_most('seconds from a pool of pods', warm[IN_PODS], MOST_WARM_SECONDS)}"
     )
 
@@ -99,6 +107,32 @@ def _execute(services: Services, latencies: int, rounds: int) -> tuple[dict[str,
             for who, load in loads.items():
                 load.measure(clients[who], servers[who], [services[who].service.pid], seconds)
     return _medians(taken), loads
+
+
+def _carry(services: Services, rounds: int) -> dict[str, dict[str, float]]:
+    """Megabytes a second of what is printed, of a file that is sent and of one that is fetched."""
+    taken: dict[str, dict[str, list[float]]] = {
+        what: {who: [] for who in services} for what in ("output", "upload", "download")
+    }
+    with ExitStack() as opened:
+        sessions = {
+            who: opened.enter_context(opened.enter_context(each.service.client()).session(environment=WITHOUT_POOL))
+            for who, each in services.items()
+        }
+        for session in sessions.values():
+            session.run("pass")
+        for _ in range(rounds):
+            for who, session in sessions.items():
+                ways: dict[str, Callable[[], object]] = {
+                    "output": partial(session.run, PRINT),
+                    "upload": partial(session.upload, "file", bytes(BYTES)),
+                    "download": partial(session.download, "file"),
+                }
+                for what, work in ways.items():
+                    began = time.perf_counter()
+                    work()
+                    taken[what][who].append(BYTES / 1e6 / (time.perf_counter() - began))
+    return {what: _medians(each) for what, each in taken.items()}
 
 
 def _medians(found: Mapping[str, list[float]]) -> dict[str, float]:

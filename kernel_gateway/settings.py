@@ -213,6 +213,7 @@ class Settings:
     )
     kubernetes_user_namespaces: bool = setting(default=False, help="a user namespace for each pod: for nodes with such")
     kubernetes_claims: bool = setting(default=False, help="pods by claims of agent-sandbox, for clusters that have it")
+    kubernetes_port_forward: bool = setting(default=False, help="pods are reached through the API server")
     environments_file: str = setting(
         "", "TOML file of environments; empty: environments.toml under data_dir, if it is there"
     )

@@ -8,6 +8,7 @@ Tree:
     ├── RuntimeUnusable          this host cannot enforce what a sandbox needs
     ├── SandboxFailed            a sandbox could not be started or driven
     │   ├── NotListening         nobody listens on that socket of the sandbox, yet or any more
+    │   ├── NotReached           the way to the sandbox is out, which says nothing of the sandbox
     │   └── SandboxGone          the sandbox is no longer there; its session needs a new one
     ├── LauncherRefused          the launcher does not do this for the service
     ├── KernelDied               the kernel ended while someone waited on it; carries a Death
@@ -66,6 +67,10 @@ class SandboxFailed(KernelsError):
 
 class NotListening(SandboxFailed):
     """Nobody listens on that socket of the sandbox: not yet, or not any more."""
+
+
+class NotReached(SandboxFailed):
+    """What leads to the sandbox does not answer: whether anybody listens there, or the sandbox runs, is not known."""
 
 
 class SandboxGone(SandboxFailed):

@@ -29,7 +29,7 @@ class KubernetesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 
     `config` is a kubeconfig's path, empty inside the cluster. Images are called `<registry>/sandcell-<name>:<version>`.
     `classes` gives images, by name, their RuntimeClass. With `user_namespaces` each pod has one of its own; with
-    `claims` pods are those of agent-sandbox.
+    `claims` pods are those of agent-sandbox; with `port_forward` guests are reached through the API server.
     """
 
     config: str = ""
@@ -38,6 +38,7 @@ class KubernetesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     classes: dict[str, str] = {}
     user_namespaces: bool = False
     claims: bool = False
+    port_forward: bool = False
 
 
 class RuntimeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

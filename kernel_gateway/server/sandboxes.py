@@ -89,6 +89,7 @@ def make_kubernetes_settings(settings: Settings) -> KubernetesSettings:
         classes,
         settings.kubernetes_user_namespaces,
         settings.kubernetes_claims,
+        settings.kubernetes_port_forward,
     )
 
 

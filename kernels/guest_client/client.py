@@ -12,11 +12,11 @@ import json
 import time
 from base64 import b64encode
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
-from kernels.errors import DeadlineExceeded, GuestRefused, NotListening, SandboxFailed, SandboxGone
+from kernels.errors import DeadlineExceeded, GuestRefused, NotListening, NotReached, SandboxFailed, SandboxGone
 from kernels.guest_client import answers as guest_answers
 from kernels.guest_client import file_stream, programs
 from kernels.guest_client.answers import CommandResult, FileChange, FileStat, KernelExit, KernelStarted
@@ -77,15 +77,20 @@ class GuestClient:
 
     async def wait_ready(self, deadline_seconds: float) -> KernelStarted:
         """Wait until the guest answers; its first kernel has been started by then. Raises `DeadlineExceeded`."""
-        async with _deadline(deadline_seconds, "the guest to answer"):
-            while True:
-                try:
-                    self._transport.take(await self._dial(GUEST, patience_seconds=PATIENCE_SECONDS))
-                    return guest_answers.parse_start(
-                        await self._json("GET", "/v1/status", deadline_seconds=deadline_seconds)
-                    )
-                except (NotListening, SandboxGone, _BrokenOff):  # not there yet
-                    await asyncio.sleep(POLL_SECONDS)
+        why = ""
+        try:
+            async with _deadline(deadline_seconds, "the guest to answer"):
+                while True:
+                    try:
+                        self._transport.take(await self._dial(GUEST, patience_seconds=PATIENCE_SECONDS))
+                        return guest_answers.parse_start(
+                            await self._json("GET", "/v1/status", deadline_seconds=deadline_seconds)
+                        )
+                    except (NotListening, NotReached, SandboxGone, _BrokenOff) as error:  # not there yet
+                        why = f": {error}"
+                        await asyncio.sleep(POLL_SECONDS)
+        except DeadlineExceeded as error:
+            raise DeadlineExceeded(f"{error}{why}") from None
 
     async def start_kernel(self, generation: int, *, keep_others: bool = False, key: str = "") -> KernelStarted:
         """Kill what is left of the kernel and its children, start a new one. Commands and tasks go on.
@@ -615,10 +620,11 @@ class GuestClient:
 
     async def _survives(self) -> bool:
         """Whether the guest still listens a moment later: a dying process closes its sockets one after the other."""
-        for _ in range(DYING_ROUNDS):
-            if not await self._listens():
-                return False
-            await asyncio.sleep(POLL_SECONDS)
+        with suppress(NotReached):  # it may well
+            for _ in range(DYING_ROUNDS):
+                if not await self._listens():
+                    return False
+                await asyncio.sleep(POLL_SECONDS)
         return True
 
     async def _listens(self) -> bool:
@@ -626,6 +632,8 @@ class GuestClient:
             (await self._dial(GUEST)).close()
         except (NotListening, SandboxGone):
             return False
+        except NotReached:
+            raise
         except SandboxFailed:  # more wait than it takes
             return True
         return True

@@ -9,15 +9,18 @@ import asyncio
 import contextlib
 import functools
 import json
-import ssl
 import urllib.parse
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from kernels.errors import RuntimeUnusable, SandboxFailed
+from kernels.errors import NotReached, RuntimeUnusable, SandboxFailed
 from kernels.kubernetes import claims
+from kernels.kubernetes.api_sockets import ApiSockets
 from kernels.sandbox import KubernetesSettings
+
+if TYPE_CHECKING:
+    from websockets.asyncio.client import ClientConnection
 
 Object = dict[str, Any]
 
@@ -31,15 +34,17 @@ _CLAIMING: Final = (
     *((claims.EXTENSIONS, "sandboxwarmpools", verb) for verb in ("create", "get", "list")),
     *((claims.EXTENSIONS, "sandboxclaims", verb) for verb in ("create", "get", "delete")),
 )
+_FORWARDING: Final = tuple(("", "pods/portforward", verb) for verb in ("create", "get"))
 
 
-def needed_rights(*, claiming: bool) -> tuple[tuple[str, str, str], ...]:
+def needed_rights(*, claiming: bool, forwarding: bool = False) -> tuple[tuple[str, str, str], ...]:
     """What the service's account needs in its namespace, and nothing anywhere else: groups, kinds and verbs."""
     return (
         *(("", "pods", verb) for verb in ("get", "delete")),
         *(("", "secrets", verb) for verb in ("create", "get", "list", "patch", "delete")),
         *(("networking.k8s.io", "networkpolicies", verb) for verb in ("create", "get")),
         *(_CLAIMING if claiming else (("", "pods", "create"),)),
+        *(_FORWARDING if forwarding else ()),
     )
 
 
@@ -58,6 +63,7 @@ class Cluster:
         self.namespace = settings.namespace
         self._settings = settings
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="kubernetes")
+        self._sockets = ApiSockets(lambda: self._api.client)
 
     @functools.cached_property
     def _api(self) -> _Api:
@@ -137,7 +143,23 @@ class Cluster:
 
     async def hand_over(self, pod: str, container: str, line: bytes) -> None:
         """Write a line to the standard input of a container that waits for one, and close it."""
-        await self._run(lambda: self._api.attach(self.namespace, pod, container, line))
+        query = {"container": container, "stdin": "true"}
+        try:
+            async with await self.open_socket(pod, "attach", REQUEST_SECONDS, **query) as opened:
+                await opened.send(_STDIN + line)
+        except Exception as error:
+            raise _translate(error) from None
+
+    async def open_socket(self, pod: str, part: str, seconds: float, **query: str) -> ClientConnection:
+        """To a subresource of a pod; raises NotReached where it is not for the pod's sake that none is had."""
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{pod}/{part}?{urllib.parse.urlencode(query)}"
+        try:
+            return await self._sockets.open(path, seconds)
+        except Exception as error:
+            status, translated = _status_of(error), _translate(error)
+            if status in _NOT_ABOUT_THE_POD or (status or 0) >= 500:
+                raise NotReached(str(translated)) from None
+            raise translated from None
 
     async def version(self) -> str:
         """What the server says it is; raises `RuntimeUnusable` without a usable configuration."""
@@ -146,7 +168,7 @@ class Cluster:
 
     async def missing_rights(self) -> list[str]:
         """Which of the rights that are needed the service's account does not have, in words."""
-        rights = needed_rights(claiming=self._settings.claims)
+        rights = needed_rights(claiming=self._settings.claims, forwarding=self._settings.port_forward)
         return [
             f"{verb} {kind}"
             for (_, kind, verb), allowed in zip(rights, await asyncio.gather(*map(self._may, rights)), strict=True)
@@ -177,6 +199,8 @@ class Cluster:
 
 _RAW: Final = {"_preload_content": False, "_request_timeout": (_CONNECT_SECONDS, REQUEST_SECONDS)}
 _BACK: Final = "Background"
+_NOT_ABOUT_THE_POD: Final = (401, 403, 429)
+"""Nor are those from 500 on: the server, or what leads from it to the pod's node, does not do what it is to."""
 _STDIN: Final = b"\x00"
 """The channel of standard input, in the protocol that is asked for."""
 
@@ -213,35 +237,7 @@ class _Api:
         self.authorization: Any = client.AuthorizationV1Api(api)
         self.version: Any = client.VersionApi(api)
         self.custom: Any = client.CustomObjectsApi(api)
-        self._client: Any = api
-
-    def attach(self, namespace: str, pod: str, container: str, line: bytes) -> Object:
-        """By a websocket: the client's own have no deadline, and take the place of all other requests meanwhile."""
-        import websocket  # noqa: PLC0415 - comes with the extra, as the client does
-
-        configuration = self._client.configuration
-        query = urllib.parse.urlencode({"container": container, "stdin": "true"})
-        path = f"/api/v1/namespaces/{namespace}/pods/{pod}/attach?{query}"
-        headers: dict[str, str] = {}
-        self._client.update_params_for_auth(headers, [], ["BearerToken"], path, "GET", None)
-        context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
-        if not configuration.verify_ssl:
-            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        if configuration.cert_file:
-            context.load_cert_chain(configuration.cert_file, configuration.key_file)
-        name = configuration.tls_server_name
-        connection = websocket.create_connection(
-            configuration.host.replace("http", "ws", 1) + path,
-            timeout=REQUEST_SECONDS,
-            header=headers,
-            subprotocols=["v4.channel.k8s.io"],
-            sslopt={"context": context, **({"server_hostname": name} if name else {})},
-        )
-        try:
-            connection.send_binary(_STDIN + line)
-        finally:
-            connection.close()
-        return {}
+        self.client: Any = api
 
 
 def _decode(response: Any) -> Object:
@@ -255,17 +251,27 @@ def _translated(work: Callable[[], Object]) -> Object:
     """In a thread: the client's errors as this package's."""
     try:
         return work()
-    except (SandboxFailed, RuntimeUnusable):
-        raise
-    except Exception as error:  # the client and its transport have no common root
-        status = getattr(error, "status", None)
-        # `resp_body` is a websocket's.
-        why = _explain(getattr(error, "body", None)) or _explain(getattr(error, "resp_body", None)) or str(error)
-        if status == 404:
-            raise Missing(why) from None
-        if status == 409:
-            raise Exists(why) from None
-        raise SandboxFailed(f"the Kubernetes API server refused or did not answer: {why}"[:1000]) from None
+    except Exception as error:
+        raise _translate(error) from None
+
+
+def _translate(error: Exception) -> Exception:
+    """As one of this package's; those of the client and its transports have no common root."""
+    if isinstance(error, (SandboxFailed, RuntimeUnusable)):
+        return error
+    status = _status_of(error)
+    why = _explain(getattr(getattr(error, "response", error), "body", None)) or str(error)
+    if status == 404:
+        return Missing(why)
+    if status == 409:
+        return Exists(why)
+    return SandboxFailed(f"the Kubernetes API server refused or did not answer: {why}"[:1000])
+
+
+def _status_of(error: Exception) -> int | None:
+    """The HTTP status that a request was refused with; that of a WebSocket is its response's."""
+    response = getattr(error, "response", None)
+    return getattr(error, "status", None) if response is None else getattr(response, "status_code", None)
 
 
 def _explain(body: object) -> str:

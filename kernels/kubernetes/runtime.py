@@ -22,14 +22,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from kernels.errors import KernelsError, NotListening, RuntimeUnusable, SandboxFailed, SandboxGone
+from kernels.errors import KernelsError, NotListening, NotReached, RuntimeUnusable, SandboxFailed, SandboxGone
 from kernels.guest_client.client import GuestClient
 from kernels.kubernetes import accounts, certificates, claims, manifests, pod_status
 from kernels.kubernetes.accounts import Account
 from kernels.kubernetes.claimed_pods import ClaimedPods
 from kernels.kubernetes.cluster import Cluster, Exists, Missing, Object
 from kernels.kubernetes.pods import OwnPods, Pods
-from kernels.kubernetes.streams import Streams, reach
+from kernels.kubernetes.port_forward import Forwarding
+from kernels.kubernetes.streams import Direct, Stream, Streams, Way
 from kernels.kubernetes.ways_out import WaysOut
 from kernels.sandbox import Finding, PagedOut, RuntimeSettings, SandboxInfo, SandboxSpec, SandboxUsage
 from kernels.wire.dialing import GUEST, PATIENCE_SECONDS
@@ -52,7 +53,7 @@ _UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9
 class _End:
     """What it takes to reach a guest."""
 
-    address: str
+    way: Way
     context: ssl.SSLContext
     account: Account
     guest: GuestClient = field(repr=False)
@@ -65,6 +66,7 @@ class KubernetesRuntime:
         self.settings = settings
         self.cluster = Cluster(settings.kubernetes)
         self._streams = Streams()
+        self._forwarding = Forwarding(self.cluster)
         self._ways_out = WaysOut(settings.data_directory / "pods")
         self._ends: dict[str, _End] = {}
         self._looked = False
@@ -104,6 +106,7 @@ class KubernetesRuntime:
             Finding("kubernetes", ok=True, detail=f"the API server answers: {version}"),
             Finding("rights", ok=not missing, detail=rights, remedy="bind a Role with these to the service's account"),
             *unserved,
+            *self._find_unforwarded(),
             Finding(
                 "network policy",
                 ok=policy is None or manifests.is_closed(policy),
@@ -140,6 +143,21 @@ class KubernetesRuntime:
                 ok=apart,
                 detail="those of one template are kept apart" if apart else claims.WHY_APART,
                 remedy=claims.HOW_APART,
+            ),
+        )
+
+    def _find_unforwarded(self) -> tuple[Finding, ...]:
+        kubernetes = self.settings.kubernetes
+        isolated = [each for each in kubernetes.classes.values() if each.startswith(claims.OWN_KERNELS)]
+        if not (kubernetes.port_forward and isolated):
+            return ()
+        return (
+            Finding(
+                "port-forward",
+                ok=False,
+                required=False,
+                detail=f"the RuntimeClass {isolated[0]} may have a loopback to which no node forwards a port",
+                remedy="unset kubernetes_port_forward, or the classes of images whose sessions do not start",
             ),
         )
 
@@ -215,7 +233,7 @@ class KubernetesRuntime:
             # Its node has not spoken to the API server for a while, or could not: the guest itself knows better.
             try:
                 (await self.dial(sandbox_id, GUEST)).close()
-            except (NotListening, SandboxGone):
+            except (NotListening, NotReached, SandboxGone):  # nor does the API server reach its node
                 return False
             return True
         return pod_status.runs(pod)
@@ -249,7 +267,7 @@ class KubernetesRuntime:
         host = manifests.name_of(sandbox_id)
         while True:
             try:
-                return await self._streams.open((end.address, manifests.PORT), host, name, end.context)
+                return await self._streams.open(end.way, host, name, end.context)
             except NotListening:
                 if time.monotonic() >= give_up:
                     raise
@@ -282,6 +300,7 @@ class KubernetesRuntime:
         for end in self._ends.values():
             await end.guest.aclose()
         await self._streams.aclose()
+        await self._forwarding.aclose()
         self.cluster.close()
 
     async def _close_off(self) -> None:
@@ -332,9 +351,9 @@ class KubernetesRuntime:
                 await self.cluster.delete_secret(name)
         await asyncio.to_thread(shutil.rmtree, self._place(sandbox_id), ignore_errors=True)
 
-    async def _reach(self, sandbox_id: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _reach(self, sandbox_id: str) -> Stream:
         end = await self._end(sandbox_id)
-        return await reach((end.address, manifests.PORT), manifests.name_of(sandbox_id), end.context)
+        return await end.way.connect(manifests.name_of(sandbox_id), end.context)
 
     async def _end(self, sandbox_id: str) -> _End:
         """How its guest is reached: known, or read from the cluster. Raises SandboxGone."""
@@ -351,7 +370,10 @@ class KubernetesRuntime:
             if not address:
                 raise NotListening(f"the pod of sandbox {sandbox_id} has no address")
             guest = GuestClient(functools.partial(self.dial, sandbox_id))
-            found = self._ends.setdefault(sandbox_id, _End(address, context, accounts.open_account(pod), guest))
+            way: Way = Direct((address, manifests.PORT))
+            if self.settings.kubernetes.port_forward:
+                way = self._forwarding.to(pod["metadata"]["name"])
+            found = self._ends.setdefault(sandbox_id, _End(way, context, accounts.open_account(pod), guest))
         return found
 
     async def _is_ours(self, sandbox_id: str) -> bool:

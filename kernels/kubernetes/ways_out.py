@@ -116,9 +116,10 @@ class _Way:
         far = await self._reach()
         try:
             connection = far[1].get_extra_info("socket")
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            for option, value in _KEEPALIVE:
-                connection.setsockopt(socket.IPPROTO_TCP, option, value)
+            if connection.family != socket.AF_UNIX:  # one that is forwarded is kept alive behind that
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                for option, value in _KEEPALIVE:
+                    connection.setsockopt(socket.IPPROTO_TCP, option, value)
             far[1].write(f"{PREFIX}{self._name}\n".encode())
             if await far[0].readline() != b"ok\n":
                 raise ConnectionResetError("the guest keeps no connection")

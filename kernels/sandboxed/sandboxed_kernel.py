@@ -613,19 +613,20 @@ class SandboxedKernel:
             await self.guest.watch(
                 lambda _started: None, self._kernel_exited, lambda: None, on_second_exit=self._second_exited
             )
-            if not await self._runs():
+            runs = await self._runs()
+            if runs is False:
                 break
             steady = asyncio.get_running_loop().time() - followed_since > _STEADY_SECONDS
-            silences = 0 if steady else silences + 1
+            silences = 0 if steady or runs is None else silences + 1
             await asyncio.sleep(_SILENCE_PAUSE_SECONDS)
         self._sandbox_gone(await sandbox_death(self._kills))
 
-    async def _runs(self) -> bool:
-        """Whether the sandbox's first process is there; it is taken for there while that cannot be known."""
+    async def _runs(self) -> bool | None:
+        """Whether the sandbox's first process is there; None while that cannot be known."""
         try:
             return await self._runtime.running(self.info.sandbox_id)
         except (KernelsError, OSError):
-            return True
+            return None
 
     def _sandbox_gone(self, death: Death) -> None:
         if self._closing or self._gone is not None:

@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from kernels.cancelling import cancel_all
-from kernels.errors import KernelsError, SandboxFailed, SandboxGone
+from kernels.errors import KernelsError, NotReached, SandboxFailed, SandboxGone
 from kernels.guest.relay import frames
 from kernels.guest.relay.frames import FrameDecoder, ProtocolError
 from kernels.wire import zmtp
@@ -26,6 +26,8 @@ from kernels.wire.dialing import POLL_SECONDS
 
 RESUME_SECONDS: Final = 3.0
 """How long a connection that broke is tried to be made again."""
+UNREACHED_SECONDS: Final = 600.0
+"""How long it is, from when the way to the sandbox is out: that says nothing of the guest."""
 RESTORED_SECONDS: Final = 20.0
 """The same of a guest that was restored: it listens again once it has seen that."""
 MOST_RESUMED: Final = 50
@@ -252,7 +254,8 @@ class RelayLink:
         if self._connection is not None:
             self._connection.write(owed + frame)
 
-    async def _connect(self) -> Welcome:
+    async def _connect(self, unreached: Callable[[], None] = lambda: None) -> Welcome:
+        """`unreached` is called whenever the way there is out."""
         while True:
             try:
                 connection = await self.kernel.open_relay(
@@ -261,7 +264,9 @@ class RelayLink:
                 break
             except SandboxGone:
                 raise
-            except SandboxFailed:
+            except SandboxFailed as error:
+                if isinstance(error, NotReached):
+                    unreached()
                 await asyncio.sleep(POLL_SECONDS)
         hello = {"version": frames.VERSION, "link": self._name, "kernel": self.kernel.relay}
         hello["generation"] = self.kernel.generation
@@ -344,9 +349,17 @@ class RelayLink:
 
     async def _resume(self, why: str, seconds: float) -> None:
         """Connect again, ask for what came since, and send again what did not arrive."""
+        loop = asyncio.get_running_loop()
+        most = loop.time() + UNREACHED_SECONDS
+        patience = asyncio.timeout(seconds)
+
+        def wait_on() -> None:
+            if not patience.expired():
+                patience.reschedule(min(loop.time() + seconds, most))
+
         try:
-            async with asyncio.timeout(seconds):
-                welcome = await self._connect_again()
+            async with patience:
+                welcome = await self._connect_again(wait_on)
         except (KernelsError, TimeoutError, OSError):
             self._handlers.lost(why)
             return
@@ -356,12 +369,12 @@ class RelayLink:
         for _, frame in self._unconfirmed:
             self._write(frame)
 
-    async def _connect_again(self) -> Welcome:
+    async def _connect_again(self, unreached: Callable[[], None]) -> Welcome:
         """A connection that breaks before its welcome is followed by another."""
         while True:
             await asyncio.sleep(RESUME_PAUSE_SECONDS)
             try:
-                return await self._connect()
+                return await self._connect(unreached)
             except SandboxGone:
                 raise
             except SandboxFailed:

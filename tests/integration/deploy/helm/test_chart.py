@@ -28,7 +28,7 @@ def pick(objects: list[dict[str, Any]], kind: str) -> dict[str, Any]:
 EVERYTHING: dict[str, Any] = {
     "secret": "made-by-the-operator",
     "store": "s3://bucket/prefix?endpoint_url=https://s3.example",
-    "sandboxes": {"classes": {"python": "gvisor", "data": "kata"}, "claims": True},
+    "sandboxes": {"classes": {"python": "gvisor", "data": "kata"}, "claims": True, "portForward": True},
     "environments": "[python]\nwarm = 2\n",
     "settings": {"live_sessions": 200, "keep_sessions_on_shutdown": False},
     "podDisruptionBudget": True,
@@ -57,9 +57,10 @@ def test_the_plain_manifests_are_the_chart_with_its_defaults(helm: Helm) -> None
     assert f"---\n{rendered}" == now, "render them again, with the command that is at their top"
 
 
+@pytest.mark.parametrize("forwarding", [False, True])
 @pytest.mark.parametrize("claiming", [False, True])
-def test_the_service_may_do_what_it_asks_for_and_nothing_else(helm: Helm, claiming: bool) -> None:
-    role = pick(helm.render({"sandboxes": {"claims": claiming}}), "Role")
+def test_the_service_may_do_what_it_asks_for_and_nothing_else(helm: Helm, claiming: bool, forwarding: bool) -> None:
+    role = pick(helm.render({"sandboxes": {"claims": claiming, "portForward": forwarding}}), "Role")
     granted = {
         (group, kind, verb)
         for rule in role["rules"]
@@ -67,7 +68,7 @@ def test_the_service_may_do_what_it_asks_for_and_nothing_else(helm: Helm, claimi
         for kind in rule["resources"]
         for verb in rule["verbs"]
     }
-    assert granted == set(asked.needed_rights(claiming=claiming))
+    assert granted == set(asked.needed_rights(claiming=claiming, forwarding=forwarding))
     kinds = {each["kind"] for each in helm.render(EVERYTHING)}
     assert not kinds & {"ClusterRole", "ClusterRoleBinding", "Secret"}
 

@@ -19,7 +19,7 @@ from kernels.guest.network.front import serve_front
 from kernels.guest.network.lent import Lender
 from kernels.guest.options import Options
 from kernels.kubernetes import certificates
-from kernels.kubernetes.streams import Streams
+from kernels.kubernetes.streams import Direct, Streams
 
 NAME = "sandcell-of-this-test"
 GUARD_SECONDS = 120
@@ -35,7 +35,7 @@ class Place:
 
     async def open(self, wanted: str, keys: dict[str, bytes] | None = None, name: str = NAME) -> socket.socket:
         context = certificates.open_context(keys or self.keys)
-        return await self.streams.open(("127.0.0.1", self.port), name, wanted, context)
+        return await self.streams.open(Direct(("127.0.0.1", self.port)), name, wanted, context)
 
 
 @asynccontextmanager

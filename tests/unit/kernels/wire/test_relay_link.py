@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kernels.errors import KernelsError, NotListening
+from kernels.errors import KernelsError, NotListening, NotReached
 from kernels.guest.relay import frames
 from kernels.guest.relay.frames import FIRST, GAP, GAP_BODY, LAST, NUMBER, FrameDecoder, encode, encode_piece
 from kernels.wire import relay_link, zmtp
@@ -31,7 +31,13 @@ def said(number: int, *texts: bytes, channel: int = 1, flags: int = FIRST | LAST
 
 
 class Relay:
-    """Says `first` to each that comes, then what `answers` holds for that connection; keeps what it is sent."""
+    """Says `first` to each that comes, then what `answers` holds for that connection; keeps what it is sent.
+
+    While it is `away` nobody reaches it, which `dialled_in_vain` counts.
+    """
+
+    away = False
+    dialled_in_vain = 0
 
     def __init__(self, *answers: bytes) -> None:
         self.answers = list(answers)
@@ -40,6 +46,10 @@ class Relay:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def dial(self, name: str, *, patience_seconds: float = 0) -> socket.socket:
+        if self.away:
+            self.dialled_in_vain += 1
+            await asyncio.sleep(0.1)
+            raise NotReached("the way there is out")
         if not self.answers:
             raise NotListening("nothing listens")
         ours, theirs = socket.socketpair()
@@ -302,6 +312,41 @@ def test_a_frame_that_stops_in_the_middle_is_asked_for_again(monkeypatch: pytest
         assert len(relay.sent) == 2
 
     relay = Relay(welcome(), welcome(next=2) + said(1, b"a"))
+    with_link(relay, scenario)
+
+
+def test_while_the_way_there_is_out_a_broken_connection_is_not_given_up() -> None:
+    async def scenario(link: RelayLink, heard: Heard) -> None:
+        await link.open()
+        link.start(0)
+        relay.away = True
+        relay.writers[0].close()
+        link.send("shell", [b"meanwhile"])
+        while relay.dialled_in_vain < 10:  # for longer than one that is reached is given
+            assert not heard.lost.done()
+            await asyncio.sleep(0.01)
+        relay.away = False
+        while not heard.messages:
+            assert not heard.lost.done()
+            await asyncio.sleep(0.01)
+        assert heard.messages == [("iopub", [b"a"])]
+        while not any(kind == frames.SEND for kind, _ in relay.sent[1]):
+            await asyncio.sleep(0.01)
+
+    relay = Relay(welcome(), welcome(next=2) + said(1, b"a"))
+    with_link(relay, scenario)
+
+
+def test_a_way_that_stays_out_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relay_link, "UNREACHED_SECONDS", 0.5)
+
+    async def scenario(link: RelayLink, heard: Heard) -> None:
+        await link.open()
+        relay.away = True
+        relay.writers[0].close()
+        assert await heard.lost
+
+    relay = Relay(welcome())
     with_link(relay, scenario)
 
 
