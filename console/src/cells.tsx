@@ -17,6 +17,7 @@ const NEAR_END = 80;
 /** What is drawn changes after so many pixels of scrolling, not after each. */
 const STEP = 200;
 const TWICE_MILLISECONDS = 800;
+const TIME = /\d{4}-\d\d-\d\dT[\d:.]+Z/g;
 const ENDS: Record<string, string> = {
   timeout: "Stopped: it ran into its time limit.", interrupted: "Interrupted.", rejected: "Not run.",
 };
@@ -65,7 +66,7 @@ export function Cells({ executions, notes, earlier, want, target, onFile, keys, 
 
   const look = () => {
     const element = scroller.current;
-    if (!element) return; // what the browser still says of a page that is gone
+    if (!element) return;
     // Outputs grow while they load: only who goes up has left the end.
     if (isNearEnd(element)) atEnd.current = true;
     else if (element.scrollTop < lastTop.current) atEnd.current = false;
@@ -73,8 +74,15 @@ export function Cells({ executions, notes, earlier, want, target, onFile, keys, 
     const seen = { top: Math.floor(element.scrollTop / STEP) * STEP, height: element.clientHeight + STEP };
     setView((before) => (before.top === seen.top && before.height === seen.height ? before : seen));
   };
+  const stayAtEnd = () => {
+    const element = scroller.current;
+    if (!element || !atEnd.current) return; // no element: what the browser still says of a page that is gone
+    element.scrollTop = element.scrollHeight;
+    lastTop.current = element.scrollTop;
+  };
   useEffect(() => {
-    const sizes = new ResizeObserver(look);
+    // What opens beside or below the cells leaves them less room.
+    const sizes = new ResizeObserver(() => { stayAtEnd(); look(); });
     sizes.observe(scroller.current!);
     return () => sizes.disconnect();
   }, []);
@@ -92,9 +100,7 @@ export function Cells({ executions, notes, earlier, want, target, onFile, keys, 
     const element = scroller.current!;
     // Who has just gone up, of which the browser is still to tell, is not to be taken back down.
     if (element.scrollTop < lastTop.current && !isNearEnd(element)) atEnd.current = false;
-    if (!atEnd.current) return;
-    element.scrollTop = element.scrollHeight;
-    lastTop.current = element.scrollTop;
+    stayAtEnd();
   }, [offsets, placed]);
 
   const pressed = useRef({ key: "", at: 0 });
@@ -244,6 +250,6 @@ function explain(execution: Execution): string {
   if (execution.death) return `The kernel died (${execution.death.cause}): ${execution.death.detail}`;
   const shownError = execution.outputs.some((each) => each.output_type === "error");
   const error = execution.error && !shownError ? `${execution.error.name}: ${execution.error.value}` : "";
-  if (execution.status === "queued") return execution.why ? `Waits: ${execution.why}.` : "Waits for what runs before it.";
+  if (execution.status === "queued") return execution.why ? `Waits: ${execution.why.replace(TIME, (time) => new Date(time).toLocaleString())}.` : "Waits for what runs before it.";
   return [ENDS[execution.status], error, execution.why && `${execution.why}.`].filter(Boolean).join(" ");
 }

@@ -76,7 +76,7 @@ export function Compare({ left, right }: { left: string; right: string }) {
       <div class="bar">
         <a href={`#/sessions/${left}`} class="back" aria-label="To the session on the left">←</a>
         <h1>Compare</h1>
-        {loaded && <span class="hint" role="status">{rows.length} cells, {differing === 0 ? "nothing differs" : `${differing} differ`}</span>}
+        {loaded && <span class="hint" role="status">{rows.length} cells, {differing === 0 ? "nothing differs" : `${differing} ${differing === 1 ? "differs" : "differ"}`}</span>}
         {fork?.from && <span class="hint">{fork.name} began after cell {fork.from.cell ?? "the last"} of the other</span>}
         <span class="grow" />
         <label><input type="checkbox" checked={only} onChange={(event) => setOnly(event.currentTarget.checked)} /> Only what differs</label>

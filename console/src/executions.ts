@@ -14,6 +14,9 @@ const KEPT_CHARACTERS = 32_000_000;
 /** What an execution did to files is found out after its end, and then its cell is written, which gives it its number. */
 const WRITTEN_MILLISECONDS = 2000;
 const RECENT_MILLISECONDS = 20_000;
+/** What comes after the end is asked for together; not while somebody here moves widgets, of which the answers tell more. */
+const LATE_MILLISECONDS = 300;
+const MOVING_MILLISECONDS = 1000;
 
 export interface Followed {
   /** The last ones, without a gap. */
@@ -73,6 +76,7 @@ export function useExecutions(id: string, whole = false): Followed {
     /** Those that are soon asked for again. */
     const looked = new Set<string>();
     const coming = new Set<string>();
+    let moved = 0;
     let inSight = new Set<string>();
     /** Where those that are not listed yet begin, seen from the end; undefined before the first page. */
     let following: string | null | undefined;
@@ -146,13 +150,26 @@ export function useExecutions(id: string, whole = false): Followed {
       const { files, files_unknown: unknown } = execution.provenance ?? {};
       const recent = execution.ended_at !== null && Math.abs(Date.now() - Date.parse(execution.ended_at)) < RECENT_MILLISECONDS;
       const unwritten = execution.cell === null || (execution.started_at && !files && !unknown);
-      if (recent && unwritten && !looked.has(execution.id)) {
-        looked.add(execution.id);
-        setTimeout(() => { looked.delete(execution.id); void fetchOne(execution.id); }, WRITTEN_MILLISECONDS);
-      }
+      if (recent && unwritten) askSoon(execution.id, WRITTEN_MILLISECONDS);
       if (execution.ended_at) streams.get(execution.id)?.abort();
       else if (execution.status === "running" && !streamed) void followOne(execution.id);
       show();
+    }
+
+    /** What is not in memory comes whole when somebody looks at it. */
+    function noteLate(execution: string): void {
+      const before = known.get(execution);
+      if (before?.ended_at && !before.dropped) askSoon(execution, LATE_MILLISECONDS);
+    }
+
+    function askSoon(execution: string, milliseconds: number): void {
+      if (looked.has(execution)) return;
+      looked.add(execution);
+      setTimeout(() => {
+        looked.delete(execution);
+        if (Date.now() - moved < MOVING_MILLISECONDS) askSoon(execution, MOVING_MILLISECONDS);
+        else void fetchOne(execution);
+      }, milliseconds);
     }
 
     function keep(execution: string, weight: number): void {
@@ -170,6 +187,7 @@ export function useExecutions(id: string, whole = false): Followed {
 
     heard.current = (execution, events) => {
       const before = known.get(execution);
+      moved = Date.now();
       if (!before) return;
       if (events === null) known.set(execution, { ...before, outputs: before.outputs.map(showAgain) });
       let streamed: Streamed = { outputs: before.late, clearNext: false };
@@ -301,6 +319,7 @@ export function useExecutions(id: string, whole = false): Followed {
           for await (const event of follow(`/v1/sessions/${id}/events`, stop.signal, list)) {
             failures = 0;
             if (event.event === "execution") await note(event.data.execution_id, event.data.status);
+            else if (event.event === "late") noteLate(event.data.execution_id);
             else if (event.event === "truncated") list();
             else show({ changes: state.current.changes + 1 });
             if (event.event === "ended") { list(); return; }

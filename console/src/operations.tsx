@@ -324,7 +324,7 @@ function Store({ everybody, who }: { everybody: boolean; who: Who }) {
                   {everybody && <td>{each.principal}</td>}
                   <td class="number">{each.sync.pending_files.toLocaleString()}</td><td class="number">{size(each.sync.pending_bytes)}</td>
                   <td>{each.sync.last_flush_at ? <When time={each.sync.last_flush_at} now={now} /> : "never"}</td>
-                  <td class="wrap">{each.sync.error ?? "On its way"}{each.sync.retry_at && <> Again <When time={each.sync.retry_at} now={now} />.</>}</td>
+                  <td class="wrap">{each.sync.error ?? "On its way"}{each.sync.retry_at && <>. Again <When time={each.sync.retry_at} now={now} />.</>}</td>
                 </tr>
               ))}
             </tbody>

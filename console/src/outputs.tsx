@@ -1,6 +1,6 @@
 // What code puts out. Text and pictures are shown here; HTML in a frame of its own, from which nothing gets out.
 
-import { createContext } from "preact";
+import { createContext, type TargetedEvent } from "preact";
 import { memo } from "preact/compat";
 import { useContext, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { MOST_SPANS, parseAnsi } from "./ansi";
@@ -57,7 +57,8 @@ export function Terminal({ text, error, atEnd = false }: TerminalProps) {
   const follows = useRef(atEnd);
   const { head, tail, lines, characters } = useMemo(() => cut(text, whole), [text, whole]);
   useLayoutEffect(() => { if (follows.current) box.current!.scrollTop = box.current!.scrollHeight; }, [text]);
-  const look = () => { const { scrollHeight, scrollTop, clientHeight } = box.current!; follows.current = atEnd && scrollHeight - scrollTop - clientHeight < NEAR_END; };
+  const look = ({ currentTarget: { scrollHeight, scrollTop, clientHeight } }: TargetedEvent<HTMLElement>) =>
+    { follows.current = atEnd && scrollHeight - scrollTop - clientHeight < NEAR_END; };
   return (
     <div ref={box} class={error ? "text stderr" : "text"} tabIndex={0} onScroll={look}>
       <Coloured text={head} spans={tail ? MOST_SPANS / 2 : MOST_SPANS} />

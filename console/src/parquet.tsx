@@ -1,7 +1,7 @@
 // A Parquet file as a table. It is decoded in a document of an origin of its own, which asks for the parts that it needs: those
 // of the columns that show, in the row groups that the rows are in. What that says is taken as text and numbers alone.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "./answers";
 import { readPart } from "./api";
 import { addressOf } from "./outputs";
@@ -31,7 +31,8 @@ export function Parquet({ address, change }: { address: string; change: string }
   const [round, setRound] = useState(0);
   const frame = useRef<HTMLIFrameElement>(null);
   const again = () => { setProblem(""); setRound(round + 1); };
-  useEffect(() => {
+  // Before the browser goes on, so that the frame is heard that says soon that it is ready.
+  useLayoutEffect(() => {
     if (problem) return;
     const stop = new AbortController();
     const say = (message: object, moved: Transferable[] = []) => frame.current?.contentWindow?.postMessage(message, "*", moved);

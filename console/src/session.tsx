@@ -6,6 +6,7 @@ import { ask, download, type ChangedFile, type Execution, type Failure, type Ses
 import type { AttachToken } from "./attach";
 import { Cells, type Keys } from "./cells";
 import type { Editor } from "./editor";
+import { useEnvironmentNames } from "./environment_names";
 import { useExecutions } from "./executions";
 import { headersOf, LeaseBar, TakeOver } from "./lease";
 import { Moves } from "./moves";
@@ -44,6 +45,7 @@ export function SessionPage({ id, who }: { id: string; who: Who }) {
   const [target, setTarget] = useState<{ id: string } | null>(null);
   const editor = useRef<Editor | null>(null);
   const now = useNow(5);
+  const nameOf = useEnvironmentNames(session ? [session.environment] : []);
   const busy = executions.some((each) => each.status === "running");
   const waiting = executions.filter((each) => each.status === "queued").length;
   const ended = earlier + executions.filter((each) => each.ended_at).length;
@@ -106,7 +108,7 @@ export function SessionPage({ id, who }: { id: string; who: Who }) {
           </div>
           {session && (
             <span class="hint facts">
-              {session.environment}{session.agent && ` · ${session.agent}`} · started <When time={session.created_at} now={now} />
+              <span title={session.environment}>{nameOf(session.environment)}</span>{session.agent && ` · ${session.agent}`} · started <When time={session.created_at} now={now} />
               {live && <> · <Idle session={session} now={now} /> unless used</>}
               {session.from && <> · a fork of <a href={`#/sessions/${session.from.session}`}>{session.from.session.slice(0, 8)}</a></>}
               {live && session.usage.memory_limit_bytes > 0 && (
@@ -169,8 +171,8 @@ function More({ session, may, onCompare }: { session: Session; may: boolean; onC
   const menu = useRef<HTMLDetailsElement>(null);
   const { doing, failed, act } = useAct();
   const choose = (work: () => Promise<unknown> | void) => () => { if (menu.current) menu.current.open = false; void act(async () => work()); };
-  const replay = choose(async () => {
-    const made = await ask<{ id: string }>("POST", "/v1/notebooks/replay", { session_id: session.id, wait: false });
+  const replay = (inputs: string | null) => choose(async () => {
+    const made = await ask<{ id: string }>("POST", "/v1/notebooks/replay", { session_id: session.id, inputs, wait: false });
     location.hash = `#/replays/${made.id}`;
   });
   const fork = choose(async () => {
@@ -184,7 +186,8 @@ function More({ session, may, onCompare }: { session: Session; may: boolean; onC
       }}>
         <summary>{doing ? "Working" : "More"}</summary>
         <div class="choices">
-          {may && <button type="button" disabled={doing} onClick={replay}>Replay its notebook</button>}
+          {may && <button type="button" disabled={doing} title="Without files but those that its cells make" onClick={replay(null)}>Replay its notebook</button>}
+          {may && <button type="button" disabled={doing} title="With a copy of its files as they are now" onClick={replay(session.workspace_id)}>Replay it with its files</button>}
           {may && <button type="button" disabled={doing} onClick={fork}>Fork it as it is now</button>}
           <button type="button" onClick={choose(onCompare)}>Compare with another</button>
           <button type="button" onClick={choose(() => download(`/v1/sessions/${session.id}/notebook`, `${session.name}.ipynb`))}>Download the notebook</button>

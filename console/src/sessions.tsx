@@ -2,6 +2,7 @@
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { ask, pages, type Page, type Session, type Who } from "./api";
+import { useEnvironmentNames } from "./environment_names";
 import { duration, size, useNow, When } from "./time";
 
 const EVERY_SECONDS = 15;
@@ -85,6 +86,7 @@ export function Sessions({ may, who }: { may: boolean; who: Who }) {
   }, [shown, everybody]);
 
   const environments = useMemo(() => [...new Set(sessions?.map((each) => each.environment))].sort(), [sessions]);
+  const nameOf = useEnvironmentNames(environments);
   const principals = useMemo(() => [...new Set(sessions?.map((each) => each.principal ?? ""))].filter(Boolean).sort(), [sessions]);
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);
   const visible = (sessions ?? []).filter((each) =>
@@ -135,7 +137,7 @@ export function Sessions({ may, who }: { may: boolean; who: Who }) {
         {environments.length > 1 && (
           <select aria-label="Environment" value={environment} onChange={(event) => setEnvironment(event.currentTarget.value)}>
             <option value="">Every environment</option>
-            {environments.map((each) => <option key={each} value={each}>{each}</option>)}
+            {environments.map((each) => <option key={each} value={each} title={each}>{nameOf(each)}</option>)}
           </select>
         )}
         {everybody && (principals.length > 1 || principal) && (
@@ -170,7 +172,7 @@ export function Sessions({ may, who }: { may: boolean; who: Who }) {
             </thead>
             <tbody>
               {visible.map((each) => (
-                <Row key={each.id} session={each} own={!everybody || each.principal === who.principal} everybody={everybody} now={now} chosen={chosen.has(each.id)} choose={may ? choose : undefined} narrow={narrow} />
+                <Row key={each.id} session={each} environment={nameOf(each.environment)} own={!everybody || each.principal === who.principal} everybody={everybody} now={now} chosen={chosen.has(each.id)} choose={may ? choose : undefined} narrow={narrow} />
               ))}
             </tbody>
           </table>
@@ -199,11 +201,11 @@ function Heading({ of, order, onOrder }: { of: Column; order: Order; onOrder: (o
 }
 
 interface RowProps {
-  session: Owned; own: boolean; everybody: boolean; now: number; chosen: boolean;
+  session: Owned; environment: string; own: boolean; everybody: boolean; now: number; chosen: boolean;
   choose?: (id: string, on: boolean) => void; narrow: (text: string) => void;
 }
 
-function Row({ session, own, everybody, now, chosen, choose, narrow }: RowProps) {
+function Row({ session, environment, own, everybody, now, chosen, choose, narrow }: RowProps) {
   const live = session.status !== "TERMINATED";
   return (
     <tr>
@@ -213,11 +215,11 @@ function Row({ session, own, everybody, now, chosen, choose, narrow }: RowProps)
             onChange={(event) => choose(session.id, event.currentTarget.checked)} />}
         </td>
       )}
-      <th scope="row">{own ? <a href={`#/sessions/${session.id}`} title={session.id}>{session.name}</a> : <span title={session.id}>{session.name}</span>}</th>
+      <th scope="row" class="name" title={`${session.name}\n${session.id}`}>{own ? <a href={`#/sessions/${session.id}`}>{session.name}</a> : session.name}</th>
       {everybody && <td>{session.principal}</td>}
       <td><State session={session} /></td>
       <td><Idle session={session} now={now} /></td>
-      <td>{session.environment}</td>
+      <td title={session.environment}>{environment}</td>
       <td>
         {[...(session.agent ? [session.agent] : []), ...Object.entries(session.labels).map(([name, value]) => `${name}=${value}`)].map((each) => (
           <button type="button" class="label" key={each} title="Show those with it" onClick={() => narrow(each)}>{each}</button>

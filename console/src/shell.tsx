@@ -96,7 +96,7 @@ function Screen({ session, headers, program, shown, reader, onLeave, onAnother }
     const fit = new FitAddon();
     terminal.current = made;
     made.loadAddon(fit);
-    made.open(place.current!);
+    openIn(place.current!, made);
     takeDictation(made);
     const dark = matchMedia("(prefers-color-scheme: dark)");
     const paint = () => { made.options.theme = findTheme(place.current!); };
@@ -144,7 +144,6 @@ function Screen({ session, headers, program, shown, reader, onLeave, onAnother }
 function makeTerminal(onLeave: () => void): Terminal {
   styleSpans();
   const made = new Terminal({
-    documentOverride: makeQuietDocument(),
     scrollback: SCROLLBACK,
     minimumContrastRatio: 4.5,
     fontFamily: getComputedStyle(document.documentElement).getPropertyValue("--mono"),
@@ -182,18 +181,20 @@ function takeDictation(terminal: Terminal): void {
 }
 
 /**
- * The page allows no style in its document, for the sake of what it shows. The terminal writes some: its sheets are made
- * such as a script may make, and the style of a character is set property by property.
+ * The page allows no style in its document, for the sake of what it shows. The terminal writes some as it opens: its sheets
+ * are made such as a script may make, and the style of a character is set property by property.
  */
-const makeQuietDocument = () => new Proxy(document, {
-  get(of, name) {
-    if (name === "createElement") return createElement;
-    const found: unknown = Reflect.get(of, name, of);
-    return typeof found === "function" ? found.bind(of) : found;
-  },
-});
+function openIn(place: HTMLElement, terminal: Terminal): void {
+  // Its option `documentOverride` is not asked for all of them (xterm 6.0).
+  document.createElement = createElement as typeof document.createElement;
+  try {
+    terminal.open(place);
+  } finally {
+    Reflect.deleteProperty(document, "createElement");
+  }
+}
 
-/** Characters of a colour of their own are made by the document itself, whatever the terminal was given. */
+/** Characters of a colour of their own are made whenever they come. */
 function styleSpans(): void {
   HTMLSpanElement.prototype.setAttribute = function setAttribute(name: string, value: string): void {
     if (name === "style") this.style.cssText = value;
@@ -203,7 +204,7 @@ function styleSpans(): void {
 
 function createElement(tag: string): HTMLElement {
   // An element that only holds the text of a sheet: of a style the browser would say that it is not allowed.
-  const made = document.createElement(tag === "style" ? "template" : tag);
+  const made = Document.prototype.createElement.call(document, tag === "style" ? "template" : tag);
   if (tag === "style") adopt(made);
   return made;
 }

@@ -84,6 +84,12 @@ async def looks_after_an_environment(service: RunningService, directory: Path) -
             for each in agents:
                 client.put_agent(each, environment=made.id)
             with client.session(made.id) as session:
+                await go(page, "#/")
+                await page.wait_for(
+                    f"[...document.querySelectorAll('tbody td')].some(each => each.innerText === {name!r})"
+                )
+                await go(page, f"#/sessions/{session.id}")
+                await page.wait_for(f"document.querySelector('.facts')?.innerText.startsWith('{name} · ')")
                 await go(page, "#/environments")
                 row = f"[...document.querySelectorAll('tbody tr')].find(each => each.innerText.includes({name!r}))"
                 await page.wait_for(f"{row}?.cells[8].innerText === '2'")
@@ -218,8 +224,11 @@ async def finds_sessions(service: RunningService, directory: Path) -> None:
             service.client() as client,
             client.session("python", name="sun", agent=f"planner-{team}", labels={"team": team}) as sun,
             client.session("python", name="rain", labels={"team": team}) as rain,
+            client.session("python", name="a very long name " * 10),
         ):
             await sign_in(page, service)
+            await page.wait_for(f"{NAMES}.includes('a very long name')")
+            assert await page.evaluate("document.querySelector('tbody th').offsetWidth") < 300
             await press(page, f"team={team}")
             await page.wait_for(f"{NAMES} === 'rain, sun'")  # the newest first
             await press(page, "Session")

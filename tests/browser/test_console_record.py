@@ -92,6 +92,9 @@ async def replays_and_compares(service: RunningService, directory: Path) -> None
             assert [[each.strip() for each in side] for side in marked] == [["True"], ["False"]]
             assert await page.evaluate(f"{sides}.every(each => each.innerText.includes('the same'))")
             await page.screenshot(directory / "replay.png")
+            await open_session(page, session)
+            await choose(page, "Replay it with its files")
+            await page.wait_for(f"{TEXT}.includes('All the same') && {PAIRS}.length === 3")
 
             fork = client.start_session(name="fork", replay_of=session.id)
             client.run(fork.id, "'only here'")

@@ -54,7 +54,11 @@ def test_a_shell_is_opened_used_and_left(service: RunningService, tmp_path: Path
 async def uses_a_shell(service: RunningService, directory: Path) -> None:
     async with chromium(directory) as page:
         with service.client() as client, client.session("python") as session:
+            for _ in range(9):
+                session.run("print('a line\\n' * 9)")
             await open_shell(page, service, session.id, "/workspace")
+            left = "(each => each.scrollHeight - each.scrollTop - each.clientHeight)(document.querySelector('.cells'))"
+            assert await page.evaluate(left) < 5, "who reads the end stays there when there is less room for it"
             await type_in(page, "echo wri''tten; stty size; tty")
             await page.wait_for(f"{ROWS}.includes('written\\n') && {ROWS}.includes('/dev/pts/')")
             await page.ask(
@@ -84,7 +88,8 @@ async def uses_a_shell(service: RunningService, directory: Path) -> None:
             await page.evaluate("document.querySelector('.shells .tab button').click()")
             await page.wait_for(f"{ROWS}.includes('漢字')")
 
-            await page.evaluate("location.reload()")  # the shell goes on without the page
+            await page.evaluate("window.left = true; location.reload()")  # the shell goes on without the page
+            await page.wait_for("!window.left")
             await page.wait_for(f"{PANEL}('Shell')")
             await page.wait_for(f"{ROWS}.includes('漢字')")
             await type_in(page, "exit")
@@ -94,6 +99,7 @@ async def uses_a_shell(service: RunningService, directory: Path) -> None:
             await page.wait_for(f"{ROWS}.includes('/workspace')")
             await page.evaluate("document.querySelector('.shells .tab:nth-of-type(2) .quiet').click()")
             await until_none_run(client, session.id)
+        assert [each for each in page.of("Log.entryAdded") if "violates" in each["entry"]["text"]] == []
         assert page.of("Runtime.exceptionThrown") == []
 
 

@@ -141,10 +141,14 @@ async def are_moved(service: RunningService, directory: Path) -> None:
             await page.in_frame("widgets", f"({CHOOSE}, true)")
             await page.in_frame("widgets", f"{BODY}.includes('now Bergen')")
             await page.in_frame("widgets", "(document.querySelector('button').click(), true)")
-            await page.wait_for(f"({SHOWN}).includes('it went')")
+            await page.wait_for(f"({SHOWN}).includes('Came after the end:')")
             values = session.run("level.value, name.value, where.value").text
             assert values == "(6, 'Ada', 'Bergen')"
             await page.screenshot(directory / "moved.png")
+
+            slider = await page.in_frame("widgets", f"{SLIDER}?.dataset.key.split(' ')[0]")
+            session.move_widget(run.id, slider, {"value": 2})  # by somebody else
+            await page.in_frame("widgets", f"{BODY}.includes('now 2') && {SLIDER}.value === '2'")
 
             page.events.clear()
             await page.in_frame("widgets", HOSTILE)

@@ -177,9 +177,9 @@ class Event(Model):
 
     `event` is one of started, stream, display, update, widget (values of a displayed widget that changed), result,
     error, clear, generation, interrupt, memory, truncated, ended, and late for output that comes after that. In the
-    events of a session it is one of execution (queued, begun, or ended), generation (a blank kernel), lease (one begins
-    or ends), truncated and ended. In those of a program, whose sequence counts the bytes that it has put out, it is one
-    of output, gap and ended.
+    events of a session it is one of execution (queued, begun, or ended), late (there is more of one that has ended),
+    generation (a blank kernel), lease (one begins or ends), truncated and ended. In those of a program, whose sequence
+    counts the bytes that it has put out, it is one of output, gap and ended.
     """
 
     sequence: int

@@ -28,6 +28,7 @@ from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.environments.kernelspecs import Kernelspecs
 from kernel_gateway.services.mirroring.flushes import sync_status
+from kernel_gateway.services.results.displays import targets, update_outcome
 from kernel_gateway.services.results.event_log import EventLog
 from kernel_gateway.services.results.jobs import Asked, FinishedJobs, Job
 from kernel_gateway.services.results.outcomes import execution_of, with_late
@@ -180,8 +181,10 @@ class Executions:
         if job is not None and row.ended is not None and "files" not in (row.provenance or {}):
             row = await self._add_files(row)
         live = self._registry.find(principal, session_id)
-        if live is not None and row.outcome is not None and (late := live.late.pending(execution_id)) is not None:
-            row = msgspec.structs.replace(row, outcome=with_late(row.outcome, late, self._settings.stored_text_bytes))
+        # What came late moves from there to the row in memory: both are looked at without a wait in between.
+        outcome = row.outcome if job is None else job.row.outcome
+        if live is not None and outcome is not None:
+            row = msgspec.structs.replace(row, outcome=self._add_late(row.id, outcome, live))
         sync = await self._sync(principal, session_id)
         numbers = {} if row.ended is None else await self._database.run(lambda c: cells.read_numbers(c, [row.id]))
         shown = sync_status(row, sync, None if job is None else job.answered)
@@ -189,6 +192,15 @@ class Executions:
         if live is not None and job is not None and execution.why is None:
             execution.why = live.explain_wait(job)
         return execution
+
+    def _add_late(self, execution_id: str, outcome: StoredOutcome, live: LiveSession) -> StoredOutcome:
+        """The outcome with what came after the end and is not written down yet."""
+        updates = live.late.updates()
+        if execution_id in targets(updates):
+            outcome, _left = update_outcome(outcome, execution_id, updates)
+        for late in live.late.pending(execution_id):
+            outcome = with_late(outcome, late, self._settings.stored_text_bytes)
+        return outcome
 
     async def _add_files(self, row: ExecutionRow) -> ExecutionRow:
         """The row in memory with what was found out about its files since it ended, if that is stored by now."""

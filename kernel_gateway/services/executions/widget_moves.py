@@ -91,6 +91,7 @@ class WidgetMoves:
             live.looking = False
             self._moving.discard(live.id)
             unsubscribe()
+            live.late.announce(execution_id)
             if not done.done():
                 done.set_result(events)
 

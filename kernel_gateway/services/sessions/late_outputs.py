@@ -11,6 +11,7 @@ import contextlib
 import uuid
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Final
 
 import msgspec
@@ -29,7 +30,7 @@ from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage import executions
 from kernel_gateway.storage.database import Database
-from kernel_gateway.storage.executions import ExecutionRow, Said, StoredOutcome
+from kernel_gateway.storage.executions import ExecutionRow, Said, StoredOutcome, StoredUpdate
 from kernels.execution.hub import Hub
 from kernels.execution.outputs import Event, OutputCaps, OutputCollector
 from kernels.execution.runs import OUTPUTS
@@ -112,10 +113,30 @@ class LateOutputs:
         """Listen to another kernel, as long as it lives."""
         hub.subscribe(partial(self._deliver, hub), skipped=partial(self._skip, hub))
 
-    def pending(self, execution_id: str) -> StoredOutcome | None:
-        """What was heard of an execution and is not written down yet."""
-        heard = self._heard.get(execution_id)
-        return None if heard is None else heard.outcome()
+    def pending(self, execution_id: str) -> list[StoredOutcome]:
+        """What was heard of an execution and is not written down yet, in order."""
+        waiting = [each.row.outcome for each in self._unstored if each.heard.of == execution_id]
+        if (heard := self._heard.get(execution_id)) is not None:
+            waiting.append(heard.outcome())
+        return [each for each in waiting if each is not None]
+
+    def updates(self) -> list[StoredUpdate]:
+        """What was heard of displays that executions have shown, and is not written down yet."""
+        heard = [
+            update
+            for each in self._heard.values()
+            for update in self._live.displays.updates(each.generation, each.collector.snapshot().updates)
+        ]
+        waiting = [each.row.outcome.updates for each in self._unstored if each.row.outcome is not None]
+        return [*chain.from_iterable(waiting), *heard]
+
+    def announce(self, execution_id: str) -> None:
+        """Say to who follows the session that more has come of an execution, before that is written down."""
+        self._announce(execution_id, self.updates())
+
+    def _announce(self, of: str, updates: Sequence[StoredUpdate]) -> None:
+        for each in dict.fromkeys([*([of] if of else []), *displays.targets(updates)]):
+            self._live.news.append("late", {"execution_id": each})
 
     async def flush(self) -> None:
         """Write down what was heard; what the database does not take is tried again."""
@@ -252,6 +273,7 @@ class LateOutputs:
         if job is not None and job.row.outcome is not None:
             job.row = msgspec.structs.replace(job.row, outcome=with_late(job.row.outcome, row.outcome, most))
             self._finished.keep(job)
+        self._announce(of, row.outcome.updates if row.outcome else ())
         self._live.notebook_stale = True
         self._record.request(row.session_id)
 

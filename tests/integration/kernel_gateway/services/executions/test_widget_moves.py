@@ -142,3 +142,19 @@ def test_who_may_only_read_moves_nothing(
     token = client.create_token("admin", "looks", scope="read").token
     with Client(service.url, token) as reader, pytest.raises(Forbidden, match="scope run"):
         reader.move_widget(session.id, shown.id, slider, {"value": 9})
+
+
+def test_others_are_told_of_a_move_and_find_what_came_of_it_at_once(session: Session, client: Client) -> None:
+    first = session.wait(session.submit(CODE).id)
+    other = session.run("w.HBox([shown])")  # a part of what that shows
+    slider, _ = models_of(first)["IntSliderModel"]
+    session.move_widget(first.id, slider, {"value": 9})
+    found = session.get_execution(first.id)
+    assert models_of(found)["LabelModel"][1]["value"] == "is 9"
+    assert [each["text"] for each in found.late] == ["moved to 9\n"]
+    assert models_of(session.get_execution(other.id))["LabelModel"][1]["value"] == "is 9"
+    untold = {first.id, other.id}
+    for each in client.session_events(session.id, after=0):
+        untold -= {each.data["execution_id"]} if each.event == "late" else set()
+        if not untold:
+            break

@@ -123,8 +123,7 @@ async def gathered(house: House) -> None:
             assert live is not None
 
             async def is_heard(live: LiveSession = live, of: str = execution.id) -> bool:
-                heard = live.late.pending(of)
-                return heard is not None and heard.outputs == LATE
+                return [each.outputs for each in live.late.pending(of)] == [LATE]
 
             await gateway.until(is_heard)
         gateway.clock.advance(61)
