@@ -36,10 +36,9 @@ def main(arguments: list[str]) -> None:
         kernel.start(options.generation)
     except OSError as error:
         kernel.fail(options.generation, f"the kernel could not be started: {error}")
-    if not options.tls_port:
-        from .without_tls import leave_out  # noqa: PLC0415 - as below
+    from .left_out import leave_out  # noqa: PLC0415 - as below
 
-        leave_out()
+    leave_out(tls=bool(options.tls_port))
     from .server.server import run  # noqa: PLC0415 - importing it is the slow part
 
     gc.freeze()

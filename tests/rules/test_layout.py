@@ -22,7 +22,6 @@ SMALL = {
     "kernel_gateway.faces.jupyter.service": "one resource a module",
     "kernel_gateway.views.folding": "pure, beside colours: where HTML of a terminal may be cut",
     "kernels.guest.processes.deno": "one kind of kernel a module",
-    "kernels.guest.without_tls": "imported before all that it is to spare, and by nothing else",
     "kernels.guest.workspace.shared_memory": "segments are removed by the user's identity, apart from requests",
 }
 """Modules below 40 lines that one other imports, each with the reason why it is no part of that one."""

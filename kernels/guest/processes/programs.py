@@ -13,7 +13,6 @@ import asyncio
 import errno
 import fcntl
 import os
-import shutil
 import signal
 import struct
 import termios
@@ -412,7 +411,7 @@ class FollowedPrograms:
         program = Program(command, self._options)
         if "/" not in command[0]:  # where a shell would find it
             path = {**program.environment, **variables}.get("PATH")
-            program.command = [shutil.which(command[0], path=path) or command[0], *command[1:]]
+            program.command = [_find_program(command[0], path), *command[1:]]
         program.environment.update({"MPLBACKEND": "Agg", **({"TERM": "xterm-256color"} if size else {}), **variables})
         program.directory, program.needs_directory = directory, True
         followed = FollowedProgram(described, execution=execution, output_bytes=output_bytes if execution else 0)
@@ -462,6 +461,12 @@ class FollowedPrograms:
             if count <= KEPT_ANSWERS and held <= KEPT_ANSWER_BYTES:
                 break
             held -= self._executions.pop(name).kept_bytes
+
+
+def _find_program(name: str, path: str | None) -> str:
+    import shutil  # noqa: PLC0415 - it brings all kinds of archives, which the guest's start is spared
+
+    return shutil.which(name, path=path) or name
 
 
 def _refusal_to_start(error: OSError, command: Iterable[str], directory: str) -> Refusal:
