@@ -83,6 +83,15 @@ class Record(msgspec.Struct):
     """What its sandboxes are called on the host, when that is not the session's own id."""
     snapshot_of: str = ""
     """The session that this one is a snapshot of: it stays as it is, for others to begin as."""
+    copy_of: str = ""
+    """The session that this one began as a copy of, by no cells of its own."""
+
+    @property
+    def origin(self) -> str:
+        """The session whose state this one began with, by no cells of its own; empty for one that began blank."""
+        if self.forked is not None and self.forked.checkpoint is not None:
+            return self.forked.session
+        return self.copy_of
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ MOST_PACKAGES: Final = 50
 """Packages that one call installs."""
 MOST_OUTPUT_BYTES: Final = 1_000_000
 """The most that a call may ask to be shown."""
+MOST_UNDONE: Final = 100
+"""Cells that one call takes back."""
 LONGEST_NAME: Final = 100
 """The name of a session, in characters."""
 
@@ -112,6 +114,14 @@ class Restart(Arguments, kw_only=True):
     """Arguments of restart."""
 
 
+class Undo(Arguments, kw_only=True):
+    """Arguments of undo."""
+
+    cells: Annotated[
+        int, Meta(ge=1, le=MOST_UNDONE, description="How many calls that ran code or a command are taken back")
+    ] = 1
+
+
 class StartSession(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Arguments of start_session."""
 
@@ -122,6 +132,18 @@ class StartSession(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     ) = UNSET
     workspace_id: (
         Annotated[str, Meta(description="Go on with the files of this workspace, of a session that has ended")]
+        | UnsetType
+    ) = UNSET
+    fork_of: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=LONGEST_NAME,
+                description="Begin with the variables and the files that this session has now, and leave that one as "
+                "it is: to try several ways from one state. Give no environment and no workspace_id then",
+            ),
+        ]
         | UnsetType
     ) = UNSET
 
@@ -237,10 +259,19 @@ TOOLS: Final[tuple[Tool, ...]] = (
         destructive=True,
     ),
     Tool(
+        "undo",
+        "Undo the last calls",
+        "Take back what the last calls that ran code or a command have done to the variables and files of a session. "
+        "Where nothing is kept of the state before them, earlier code runs again for it.",
+        Undo,
+        destructive=True,
+        runs_code=True,
+    ),
+    Tool(
         "start_session",
         "Start a session",
-        "Start another session under a name: a sandbox of its own, with its own variables and files. The session "
-        "`default` starts by itself at the first call.",
+        "Start another session under a name: a sandbox of its own, with its own variables and files, blank or as those "
+        "of another session are now. The session `default` starts by itself at the first call.",
         StartSession,
     ),
     Tool(

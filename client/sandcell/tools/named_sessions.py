@@ -7,7 +7,7 @@ import uuid
 from typing import Final
 
 from sandcell.errors import Conflict, InvalidRequest, NotFound, SandcellError
-from sandcell.models.sessions import Session, StartSession
+from sandcell.models.sessions import ForkPoint, Session, StartSession
 from sandcell.tools.backends.protocol import Backend
 from sandcell.tools.definitions import DEFAULT_SESSION
 
@@ -64,18 +64,21 @@ class NamedSessions:
         self._live[name] = session = await self._backend.get_session(name)
         return session
 
-    async def start(self, name: str, environment: str | None, workspace_id: str | None) -> Session:
-        """A new session under a name; raises Conflict when there is one."""
+    async def start(
+        self, name: str, environment: str | None, workspace_id: str | None, fork_of: Session | None = None
+    ) -> Session:
+        """A new session under a name, blank or as another is now; raises Conflict when there is one."""
         async with self._starting:
             if name in self._live:
                 raise Conflict(f"there is a session {name!r} already: use it, or stop it first", code="session_exists")
             self._require_room()
             request = StartSession(
-                environment=environment or self._start.environment,
+                environment=environment or (self._start.environment if fork_of is None else None),
                 name=self._start.name,
                 workspace_id=workspace_id,
                 idle_timeout_seconds=self._start.idle_timeout_seconds,
                 labels=self._start.labels,
+                from_=None if fork_of is None else ForkPoint(fork_of.id),
             )
             return await self._begin(name, request)
 

@@ -12,6 +12,7 @@ from sandcell.models.commands import Command
 from sandcell.models.executions import Execution, MemoryShortage
 from sandcell.models.inspection import Variable, Variables
 from sandcell.models.replays import Replay
+from sandcell.models.sessions import RestoredVariable
 from sandcell.models.workspaces import FileEntry
 from sandcell.result import join_text
 from sandcell.tools.contents import Content, Image, Link, Text, ToolResult
@@ -115,6 +116,11 @@ def _describe_end(execution: Execution) -> str:
     if execution.memory is not None:
         lines.append(f"[{describe_memory(execution.memory)}]")
     return "\n".join(lines)
+
+
+def list_lost(variables: Sequence[RestoredVariable]) -> list[str]:
+    """A line for each variable that another kernel did not get, or not as it was."""
+    return [f"[{each.name} is {each.outcome}: {each.why or 'it is not known why'}]" for each in variables]
 
 
 def describe_memory(shortage: MemoryShortage) -> str:

@@ -234,10 +234,20 @@ class Toolbox:
         self._generations[session.id] = session.generation
         return _add_note(make_text("Python was restarted: variables are gone, files are kept."), note)
 
+    async def _undo(self, arguments: definitions.Undo) -> ToolResult:
+        session = await self.sessions.find(arguments.session)
+        session = await self.backend.undo(session.id, arguments.cells)
+        self._generations[session.id] = session.generation
+        restored = [] if session.restored is None else session.restored.variables
+        lost = [each for each in restored if each.outcome == "lost"]
+        return make_text("\n".join(["Variables and files are as they were before.", *rendering.list_lost(lost)]))
+
     async def _start_session(self, arguments: definitions.StartSession) -> ToolResult:
         environment = None if arguments.environment is UNSET else arguments.environment
         workspace = None if arguments.workspace_id is UNSET else arguments.workspace_id
-        session = await self.sessions.start(arguments.session, environment, workspace)
+        source = None if arguments.fork_of is UNSET else await self.sessions.find(arguments.fork_of)
+        session = await self.sessions.start(arguments.session, environment, workspace, source)
+        self._generations[session.id] = session.generation
         return make_text(_describe_session(arguments.session, session))
 
     async def _stop_session(self, arguments: definitions.StopSession) -> ToolResult:
@@ -341,4 +351,13 @@ def _cut_between_characters(data: bytes) -> bytes:
 
 def _describe_session(name: str, session: Session) -> str:
     reach = describe_network(session.network)
-    return f"Started {name}: environment {session.environment}, id {session.id}. {reach}"
+    began = session.from_
+    if began is None:
+        return f"Started {name}: environment {session.environment}, id {session.id}. {reach}"
+    ran = f"; {began.cells} cells ran again for it" if began.cells else ""
+    return "\n".join(
+        [
+            f"Started {name}, id {session.id}, as the session {began.session} was at {began.as_of}{ran}. {reach}",
+            *rendering.list_lost(began.lost),
+        ]
+    )

@@ -18,7 +18,7 @@ from sandcell.models.environments import EnvironmentInfo
 from sandcell.models.executions import Execution, Submission
 from sandcell.models.inspection import Variables
 from sandcell.models.replays import Replay, ReplayRequest
-from sandcell.models.sessions import Session, StartSession
+from sandcell.models.sessions import Session, StartSession, UndoRequest
 from sandcell.models.workspaces import FileEntry
 from sandcell.tools.addresses import MOST_RESOURCE_BYTES
 from sandcell.tools.backends.protocol import FilePart, OnEvent
@@ -48,8 +48,9 @@ class ServiceBackend:
             return await self._services.environments.get(self._principal, name)
 
     async def start_session(self, request: StartSession) -> Session:
+        start = self._services.sessions.start if request.from_ is None else self._services.forks.start
         with translated():
-            return await self._services.sessions.start(self._principal, request)
+            return await start(self._principal, request)
 
     async def get_session(self, session_id: str) -> Session:
         with translated():
@@ -143,6 +144,10 @@ class ServiceBackend:
     async def restart(self, session_id: str) -> Session:
         with translated():
             return await self._services.sessions.restart(self._principal, session_id)
+
+    async def undo(self, session_id: str, cells: int) -> Session:
+        with translated():
+            return await self._services.undo.undo(self._principal, session_id, UndoRequest(cells))
 
     async def replay(self, session_id: str, inputs: str | None) -> Replay:
         replays = self._services.replays

@@ -69,7 +69,11 @@ class GatewayBackend(ServiceBackend):
         return RestBackend(client, self.most_seconds)
 
     async def start_session(self, request: StartSession) -> Session:
-        backend = await self._of("workspace", request.workspace_id) if request.workspace_id else self._here
+        backend: Backend = self._here
+        if request.from_ is not None:
+            backend = await self._of("session", request.from_.session)
+        elif request.workspace_id:
+            backend = await self._of("workspace", request.workspace_id)
         return await backend.start_session(request)
 
     async def get_session(self, session_id: str) -> Session:
@@ -106,6 +110,9 @@ class GatewayBackend(ServiceBackend):
 
     async def restart(self, session_id: str) -> Session:
         return await (await self._of("session", session_id)).restart(session_id)
+
+    async def undo(self, session_id: str, cells: int) -> Session:
+        return await (await self._of("session", session_id)).undo(session_id, cells)
 
     async def replay(self, session_id: str, inputs: str | None) -> Replay:
         return await (await self._of("session", session_id)).replay(session_id, inputs)

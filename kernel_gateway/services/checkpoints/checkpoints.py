@@ -16,6 +16,7 @@ from functools import partial
 from typing import Final
 from weakref import WeakValueDictionary
 
+import msgspec
 import structlog
 from sqlalchemy import Connection
 
@@ -276,6 +277,28 @@ class Checkpoints:
         if restored is None or restored.why is not None:
             why = "the kernel was replaced" if restored is None else restored.why
             raise Conflict(f"the variables of the checkpoint cannot be restored: {why}", reason="not_rebuilt", cells=[])
+
+    async def hand_over(self, row: CheckpointRow, live: LiveSession) -> None:
+        """What a session has just begun with becomes its own first checkpoint; without room for it, it goes."""
+        own = replace(
+            row,
+            session_id=live.id,
+            kind="automatic",
+            generation=live.sandbox.generation,
+            executions=live.executions,
+            execution_id=None,
+            report=msgspec.structs.replace(row.report, made_for=row.session_id),
+        )
+
+        def store(connection: Connection) -> None:
+            self._make_room(connection, live, own)  # it has none yet
+            checkpoints.hand_over(connection, own)
+
+        try:
+            await self._database.run(store)
+        except GatewayError as error:
+            log.info("beginning_not_kept", session=live.id, error=error.code)
+            await self.spend(row)
 
     async def find_begun(self, undoing: Undoing) -> tuple[CheckpointRow, Principal]:
         """That of an undo which an earlier process has begun, and whose its session is; raises NotFound."""

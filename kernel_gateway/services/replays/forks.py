@@ -125,6 +125,8 @@ class Forks:
         if found is not None and not point.replay:
             self._begin_from(fork, *found)
         self._replays.require_length(len(fork.again))
+        if fork.beginning is None:
+            _require_own_beginning(row)
         _require_on_record(fork.again)
         fork.course.before = _find_moment(row, fork.steps, point)
         fork.began = self._clock.now()
@@ -143,19 +145,23 @@ class Forks:
 
     async def _build(self, fork: _Fork) -> Session:
         kept, principal = None if fork.beginning is None else fork.beginning.row, fork.principal
+        passing = kept if kept is not None and kept.kind == "passing" else None
+        built: LiveSession | None = None
         try:
             session_id = await self._replays.build_session(fork.course)
+            try:
+                forked = _judge(fork)
+                if fork.files is not None:
+                    await self._restore_files(fork, session_id, fork.files, forked)
+                await self._say(principal, session_id, forked)
+            except BaseException:
+                await asyncio.shield(self._sessions.stop(principal, session_id))
+                raise
+            built = self._registry.find(principal, session_id)
         finally:
-            if kept is not None and kept.kind == "passing":
-                self._background.spawn(self._checkpoints.spend(kept), f"end of checkpoint {kept.name}")
-        try:
-            forked = _judge(fork)
-            if fork.files is not None:
-                await self._restore_files(fork, session_id, fork.files, forked)
-            await self._say(principal, session_id, forked)
-        except BaseException:
-            await asyncio.shield(self._sessions.stop(principal, session_id))
-            raise
+            if passing is not None:
+                end = self._checkpoints.hand_over(passing, built) if built else self._checkpoints.spend(passing)
+                await asyncio.shield(self._background.spawn(end, f"end of checkpoint {passing.name}"))
         return await self._sessions.get(principal, session_id)
 
     def _require_rest(self, principal: Principal, point: ForkPoint) -> tuple[int, int] | None:
@@ -315,6 +321,17 @@ def _judge(fork: _Fork) -> Forked:
         lost_omitted=0 if given is None else given.omitted,
         lost_besides=[] if beginning is None else beginning.row.report.lost,
     )
+
+
+def _require_own_beginning(row: SessionRow) -> None:
+    """Raises Conflict for a session that has no cells for the state that it began with."""
+    if row.record.origin:
+        raise Conflict(
+            f"the session cannot be built again: it began as `{row.record.origin}` was then, and no checkpoint of its"
+            " own is kept from before that cell",
+            reason="not_rebuilt",
+            cells=[],
+        )
 
 
 def _require_on_record(steps: Sequence[Step]) -> None:

@@ -292,5 +292,6 @@ class SessionCopies:
                 keep_variables_mb=was.keep_variables_mb,
                 surroundings=surroundings,
                 snapshot_of=live.id if wanted.snapshot else "",
+                copy_of=live.id,
             ),
         )

@@ -32,6 +32,8 @@ class Report(msgspec.Struct, frozen=True):
     variables: list[KeptVariable] = msgspec.field(default_factory=list)
     omitted: int = 0
     lost: list[str] = msgspec.field(default_factory=list)
+    made_for: str = ""
+    """The session that it was made for, where it is another's by now: its name in the store has that one."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class CheckpointRow:
     @property
     def name(self) -> str:
         """What it is called in the store."""
-        return f"{self.session_id}/{self.id}"
+        return f"{self.report.made_for or self.session_id}/{self.id}"
 
 
 def begin(connection: Connection, row: CheckpointRow) -> None:
@@ -86,6 +88,22 @@ def keep(connection: Connection, row: CheckpointRow) -> None:
             size_bytes=row.size_bytes,
             file_count=row.file_count,
             file_bytes=row.file_bytes,
+            report=to_json(row.report),
+        )
+    )
+
+
+def hand_over(connection: Connection, row: CheckpointRow) -> None:
+    """It is another session's from now on, and of another kind."""
+    connection.execute(
+        update(checkpoints)
+        .where(checkpoints.c.id == row.id)
+        .values(
+            session_id=row.session_id,
+            kind=row.kind,
+            execution_id=row.execution_id,
+            generation=row.generation,
+            executions=row.executions,
             report=to_json(row.report),
         )
     )

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Coroutine
 from typing import Any, Final
 
-from sandcell.errors import SandcellError
+from sandcell.errors import InvalidRequest, SandcellError
 from sandcell.models.commands import Command, CommandRequest
 from sandcell.models.environments import EnvironmentInfo
 from sandcell.models.executions import Execution, Submission
@@ -36,6 +36,15 @@ class RestBackend:
         return await self._client.get_environment(name)
 
     async def start_session(self, request: StartSession) -> Session:
+        if request.from_ is not None:
+            if request.environment or request.workspace_id:
+                raise InvalidRequest("a fork has the environment and the files of its session: give none")
+            return await self._client.fork_session(
+                request.from_.session,
+                name=request.name,
+                idle_timeout_seconds=request.idle_timeout_seconds,
+                labels=request.labels or None,
+            )
         return await self._client.start_session(
             request.environment,
             name=request.name,
@@ -99,6 +108,9 @@ class RestBackend:
 
     async def restart(self, session_id: str) -> Session:
         return await self._client.restart(session_id)
+
+    async def undo(self, session_id: str, cells: int) -> Session:
+        return await self._client.undo(session_id, cells)
 
     async def replay(self, session_id: str, inputs: str | None) -> Replay:
         begun = await self._client.start_replay(session_id=session_id, inputs=inputs)

@@ -65,6 +65,9 @@ class Backend(Protocol):
 
     async def restart(self, session_id: str) -> Session: ...
 
+    async def undo(self, session_id: str, cells: int) -> Session:
+        """Take back the last cells of a session."""
+
     async def replay(self, session_id: str, inputs: str | None) -> Replay:
         """Replay the session's notebook to its end, with the files of the workspace `inputs`.
 

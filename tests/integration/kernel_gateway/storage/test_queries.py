@@ -207,6 +207,7 @@ def what_becomes_of_a_session() -> Iterator[Step]:
     yield step(sessions.change_status, dataclasses.replace(SESSION, status="HIBERNATED"))
     yield step(sessions.set_record, "s", Record(runtime="runc", snapshot_of="s"))
     yield from (step(hibernations.find_snapshot, "p", each) for each in ("s", "n", "é"))
+    yield step(hibernations.count_store_alone, SNAPSHOT)
     yield step(hibernations.sum_bytes, "p")
     yield from (step(each, "h") for each in (hibernations.spend_if_begun, hibernations.spend))
     yield step(hibernations.spend_begun)
@@ -222,6 +223,8 @@ def what_becomes_of_a_session() -> Iterator[Step]:
     for name in ("c3", "c4"):
         passing = dataclasses.replace(CHECKPOINT, id=name, kind="passing", execution_id="e")
         yield from (step(each, passing) for each in (checkpoints.begin, checkpoints.keep))
+    yield step(checkpoints.hand_over, dataclasses.replace(CHECKPOINT, id="c3", generation=2, execution_id=None))
+    yield step(checkpoints.hand_over, dataclasses.replace(CHECKPOINT, id="c3", kind="passing", execution_id="e"))
     yield step(checkpoints.spend, "c")
     yield step(checkpoints.spend_unfinished, ["c3"])
     yield from (step(checkpoints.find_kept, each) for each in ("c3", "c4"))

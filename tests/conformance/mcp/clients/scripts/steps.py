@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 TOOLS = [
     *("run_python", "run_shell", "install_packages", "write_file", "read_file", "list_files", "list_variables"),
-    *("interrupt", "restart", "start_session", "stop_session", "replay"),
+    *("interrupt", "restart", "undo", "start_session", "stop_session", "replay"),
 ]
 FIGURE = """
 import base64, struct, zlib

@@ -228,6 +228,32 @@ def test_a_replay_has_files_that_no_cell_wrote_where_it_is_asked_to(peer: Peer) 
     assert peer.call("replay", with_files=True) == "The same: 1 same."
 
 
+def test_an_agent_tries_several_ways_from_one_state_and_keeps_one(peer: Peer) -> None:
+    peer.call("write_file", path="kept", content="as it was")
+    peer.call("run_python", code="import threading; rows, lock = [3, 1, 2], threading.Lock()")
+    ways = {"sorted": "rows.sort()", "reversed": "rows.reverse()", "emptied": "rows.clear(); open('kept', 'w').close()"}
+    for name, code in ways.items():
+        said = peer.call("start_session", session=name, fork_of="default")
+        assert f"Started {name}, id " in said
+        assert "[lock is lost: " in said
+        for each in ("begun = True", code):
+            assert peer.call("run_python", session=name, code=each) == "(no output)"
+    shown = "print(rows, repr(open('kept').read()))"
+    assert [peer.call("run_python", session=name, code=shown) for name in ("default", *ways)] == [
+        "[3, 1, 2] 'as it was'",
+        "[1, 2, 3] 'as it was'",
+        "[2, 1, 3] 'as it was'",
+        "[] ''",
+    ]
+    assert "Variables and files are as they were before." in peer.call("undo", session="emptied", cells=2)
+    assert peer.call("run_python", session="emptied", code=shown) == "[3, 1, 2] 'as it was'"
+    for name in ("default", "reversed", "emptied"):
+        peer.call("stop_session", session=name)
+    assert peer.call("run_python", session="sorted", code="rows") == "[1, 2, 3]"
+    refused = peer.call("start_session", session="wrong", fork_of="sorted", environment="python")
+    assert "a fork has the environment and the files of its session" in refused
+
+
 def test_what_ends_with_a_session(service: RunningService) -> None:
     with service.client() as admin:
         token = admin.create_token("mcp-ends", "ends").token

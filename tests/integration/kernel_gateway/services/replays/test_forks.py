@@ -86,6 +86,30 @@ def test_three_ways_from_the_same_state_at_once(client: Client, worked: Session)
         fork.stop()
 
 
+def test_a_fork_is_taken_back_to_what_it_began_with(client: Client) -> None:
+    with client.session() as original:
+        original.run("rows = [3, 1, 2]; open('f', 'w').write('as it was')")
+        fork = client.attach(client.fork_session(original.id).id)
+        original.run("rows.append(0)")
+    first = fork.run("begun = True").execution.id
+    for code in ("rows.clear()", "open('f', 'w').close()"):
+        fork.run(code)
+    fork.undo(2)
+    assert fork.run("rows, begun, open('f').read()").text == "([3, 1, 2], True, 'as it was')"
+    second = client.attach(client.fork_session(fork.id, cell=first).id)
+    assert second.run("rows, begun").text == "([3, 1, 2], True)"
+    second.stop()
+    (beginning,) = client.list_checkpoints(fork.id).items
+    assert (beginning.cell, beginning.id) == (None, about(client.get_session(fork.id)).checkpoint)
+    client.delete_checkpoint(fork.id, beginning.id)
+    for refused in (fork.undo, lambda: client.fork_session(fork.id, cell=first, replay=True)):
+        with pytest.raises(Conflict, match="no checkpoint of its own is kept") as error:
+            refused()
+        assert error.value.details["reason"] == "not_rebuilt"
+    assert fork.run("rows").text == "[3, 1, 2]"
+    fork.stop()
+
+
 def test_what_differs_is_told_or_refused(client: Client) -> None:
     with client.session() as session:
         session.run("import random; drawn = random.random(); drawn")
