@@ -254,6 +254,8 @@ class Adoption:
         death = await self._adopt_sandbox(live, info, gone)
         if death is not None:
             live.sandbox.require_new(death)
+            if not live.hibernated:
+                live.variables.note_lost()
             if info is not None and info.workspace_ready and not live.hibernated:
                 # Spawned before this coroutine waits again, so that it gets the sandbox's lock before any caller can
                 # ask for a new sandbox: that one would restore the files without those of the dead one.

@@ -65,7 +65,8 @@ UNSURE: Final = "{error}; some of them may be there nonetheless"
 class _Kept(msgspec.Struct, frozen=True):
     """What was written down, or may have been: where, by which generation, when, and after how many executions."""
 
-    kernel: SandboxedKernel
+    kernel: SandboxedKernel | None
+    """None of a sandbox that an earlier process had, and that is lost."""
     generation: int
     at: float | None = None
     executions: int | None = None
@@ -137,6 +138,11 @@ class SessionVariables:
         """Called once when this kernel was left by an earlier process, or was saved: it may have kept its variables."""
         self._kept = _Kept(kernel, kernel.generation)
         kernel.describe_loss = partial(self._describe_loss, kernel)
+
+    def note_lost(self) -> None:
+        """Called once when the sandbox of an earlier process is gone: what it had kept is lost, and that is said."""
+        if self._live.executions and self._live.snapshot is None:
+            self._kept = _Kept(None, NO_GENERATION)
 
     async def end_of(self, job: Job) -> None:
         """Code has ended: what it left is kept once nothing else comes, or where each time is asked for, now."""

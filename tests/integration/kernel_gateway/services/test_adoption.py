@@ -12,6 +12,7 @@ import pytest
 
 from kernel_gateway.server import sandboxes
 from kernel_gateway.services.mirroring.mirrors import Mirrors
+from kernel_gateway.services.sessions.session_variables import LOST_SANDBOX
 from kernels.guest_client import answers
 from sandcell.models.sessions import Restored, Session
 from tests.integration.kernel_gateway.services.conftest import Gateway, House
@@ -129,12 +130,15 @@ def test_a_disk_that_cannot_be_shown_again_passes_for_no_empty_workspace(house: 
 def test_after_the_host_went_down_a_session_has_what_its_disk_had(house: House) -> None:
     async def test() -> None:
         async with house.gateway(keep_sessions_on_shutdown=True) as gateway:
-            session = await gateway.start()
+            session = await gateway.start(keep_variables="each")
             gateway.store.away = True
             await gateway.run(session, "open('f', 'w').write('kept'); x = 1")  # which no store ever got
         reboot(Path(house.settings.data_dir), Path(house.settings.run_dir))
         async with house.gateway() as gateway:
             await require_new_generation(gateway, session, "the sandbox was gone when the service started again")
+            restored = (await gateway.show(session)).restored
+            assert restored is not None
+            assert (restored.generation, restored.why, restored.variables) == (2, LOST_SANDBOX, [])
 
     asyncio.run(test())
 
