@@ -195,12 +195,12 @@ def _follow_look(live: LiveSession, hub: Hub) -> None:
 
     That may be after the caller's deadline: the kernel goes on, an interrupt is to reach it, and it is not idle.
     """
-    if live.looking or hub.error is not None:
+    if "look" in live.looks or hub.error is not None:
         return
-    live.looking = True
+    live.looks.add("look")
 
     def end(*_: object) -> None:
-        live.looking = False
+        live.looks.discard("look")
         unsubscribe()
 
     def deliver(channel: str, message: Message) -> None:

@@ -88,7 +88,7 @@ class WidgetMoves:
         done: asyncio.Future[list[WidgetEvent]] = asyncio.get_running_loop().create_future()
 
         def end(*_: object) -> None:
-            live.looking = False
+            live.looks.discard("move")
             self._moving.discard(live.id)
             unsubscribe()
             live.late.announce(execution_id)
@@ -108,7 +108,7 @@ class WidgetMoves:
             msg_id = hub.send("shell", "comm_msg", content)
         hub.runs.attribute(msg_id, hub.session, execution_id)
         self._moving.add(live.id)
-        live.looking = True  # an interrupt is to reach it, and the session is not idle
+        live.looks.add("move")
         unsubscribe = hub.subscribe(deliver, failed=end)
         return done
 

@@ -12,6 +12,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Final, Literal
 
+import msgspec
 import structlog
 
 from kernel_gateway.errors import GatewayError
@@ -43,6 +44,14 @@ GROWTH_PERCENT: Final = 1
 MEGABYTE: Final = 1 << 20
 FULL: Final = "the session uses {held:,} MB of its {limit:,} MB of memory"
 STOPPED: Final = ": the code was interrupted before the system would have killed its kernel. Variables are kept"
+DIED: Final = ": the code was interrupted, and its kernel died all the same"
+
+
+def describe_end(shortage: MemoryShortage | None, status: str) -> MemoryShortage | None:
+    """What there is to say of it once the code has ended with this status: of a kernel that died nothing is kept."""
+    if shortage is None or status != "died":
+        return shortage
+    return msgspec.structs.replace(shortage, detail=shortage.detail.replace(STOPPED, DIED))
 
 
 class SessionMemory:

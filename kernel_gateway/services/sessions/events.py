@@ -88,7 +88,9 @@ class SessionEvents:
         if not (report.files or report.directories or report.links or report.skipped):
             return
         left = f" {len(report.skipped):,} could not be restored{_list_skipped(report)}." if report.skipped else ""
-        what = f"{report.files:,} files, {report.size_bytes:,} bytes, as they were at {report.as_of}."
+        files = f"{report.files:,} file{'' if report.files == 1 else 's'}"
+        size = f"{report.size_bytes:,} byte{'' if report.size_bytes == 1 else 's'}"
+        what = f"{files}, {size}, as they were at {report.as_of}."
         self._note(live, "restored", f"**Workspace restored:** {what}{left}")
 
     def _note(self, live: LiveSession, kind: str, text: str, store: Callable[[Connection], None] | None = None) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -120,8 +120,8 @@ class LiveSession:
         self.displays = Displays()
         self.audience: Subscribers | None = None
         """The clients attached to it, once there are any."""
-        self.looking = False
-        """Whether the kernel was asked to complete or inspect code, and has not answered yet."""
+        self.looks: set[Literal["look", "move"]] = set()
+        """What the kernel was asked for besides code and has not done yet: to complete code, or to move a widget."""
         self._kept_resident: tuple[float, float] | None = None
         """Its last activity when it was to stay resident, and until when it is without another."""
         self.paged_out = False
@@ -173,6 +173,11 @@ class LiveSession:
     def busy(self) -> bool:
         """Whether anything runs or waits in it."""
         return self.running is not None or bool(self._queue) or self._in_use > 0 or self._resting
+
+    @property
+    def looking(self) -> bool:
+        """Whether its kernel does something that is no execution: an interrupt is to reach it, and it is not idle."""
+        return bool(self.looks)
 
     @property
     def is_snapshot(self) -> bool:
@@ -429,7 +434,7 @@ class LiveSession:
         self._queue.remove(job)
         self.running = job
         if job.row.runtime == PYTHON:
-            self.looking = False  # that ends before the kernel takes this, which an interrupt reaches from now on
+            self.looks.clear()  # those end before the kernel takes this, which an interrupt reaches from now on
         return job
 
     def interrupt_running(self) -> bool:

@@ -309,7 +309,7 @@ class Sessions:
         running = live.interrupt_running()
         # Not without a reason: the signal also goes to processes that earlier cells have left running.
         if live.sandbox.kernel is not None and (running or live.audience is not None or live.looking):
-            live.looking = False
+            live.looks.discard("look")  # it may have no answer now; a move says that it has ended
             await interrupt_code(live, self._background, self._settings.interrupt_grace_seconds)
 
     async def restart(self, principal: Principal, session_id: str, *, author: str | None = None) -> Session:

@@ -27,6 +27,7 @@ from kernel_gateway.services.records.record import Record
 from kernel_gateway.services.results import displays as known_displays
 from kernel_gateway.services.results.jobs import FinishedJobs, Job
 from kernel_gateway.services.results.kept_outputs import KeptOutputs
+from kernel_gateway.services.results.memory_guard import describe_end
 from kernel_gateway.services.results.outcomes import death_outcome, outcome_of, refusal_outcome, trim
 from kernel_gateway.services.results.redaction import Redaction
 from kernel_gateway.services.sessions.interrupts import BEFORE_IT_BEGAN, LATER
@@ -150,7 +151,7 @@ class Worker:
     ) -> ExecutionRow:
         """All fields in one call: a copy of a row is among the dearer steps of a short execution."""
         row, sandbox = job.row, self._live.sandbox
-        outcome.memory = job.memory
+        outcome.memory = describe_end(job.memory, status)
         provenance = provenance_of(usage, sandbox.environment_digest) if row.started else None
         if job.asked is not None and job.asked.request.silent:
             provenance = {**(provenance or {}), "silent": True}

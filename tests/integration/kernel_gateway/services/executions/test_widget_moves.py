@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from sandcell import Client, Conflict, Forbidden, InvalidRequest, NotFound, Session
+from sandcell import Client, Conflict, Forbidden, InvalidRequest, NotFound, ServiceUnavailable, Session
 from sandcell.models.executions import Execution, WidgetMoved
 from tests.running_service import RunningService
 
@@ -114,6 +114,25 @@ def test_a_callback_that_does_not_end_is_interrupted(session: Session, shown: Ex
         assert clicked.result().generation == 1
     assert "being moved" in said
     assert session.run("1 + 1").text == "2"
+
+
+def test_an_interrupt_reaches_a_callback_that_waited_for_a_completion(session: Session, shown: Execution) -> None:
+    slow = "__import__('time').sleep(600)"
+    session.run("go._click_handlers.callbacks.clear()")  # those of other tests
+    session.run(f"go.on_click(lambda _: (open('begun', 'w').close(), {slow}))")
+    session.run(f"class Slow:\n    def __dir__(self): {slow}\nslow = Slow()")
+    button, _ = models_of(shown)["ButtonModel"]
+    with pytest.raises(ServiceUnavailable):
+        session.complete("slow.a", timeout=0.5)
+    with ThreadPoolExecutor(1) as others:
+        clicked = others.submit(click, session, shown.id, button)
+        time.sleep(1)  # or it may wait for nothing, and shows less
+        session.interrupt()  # of the completion: the callback is next
+        until = time.monotonic() + 15  # its own patience is longer
+        while "begun" not in session.command("ls").stdout and time.monotonic() < until:
+            time.sleep(0.05)
+        session.interrupt()
+        assert clicked.result().generation == 1
 
 
 def click(session: Session, execution_id: str, model_id: str) -> WidgetMoved:

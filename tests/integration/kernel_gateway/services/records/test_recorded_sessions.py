@@ -54,7 +54,7 @@ async def of_all_kinds(gateway: Gateway) -> None:
     await gateway.services.commands.run(gateway.me, later.id, CommandRequest("true"))  # the files are there then
     restored = (await notebook(gateway, later))[1]
     assert about(restored)["kind"] == "restored"
-    assert restored["source"].startswith("**Workspace restored:** 1 files, 5 bytes, as they were at ")
+    assert restored["source"].startswith("**Workspace restored:** 1 file, 5 bytes, as they were at ")
 
 
 async def require_their_numbers(gateway: Gateway, session: Session, cells: list[dict[str, Any]]) -> None:

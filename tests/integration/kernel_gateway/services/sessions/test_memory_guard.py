@@ -159,3 +159,15 @@ def test_what_grows_faster_than_anybody_looks_is_told_as_what_it_is(on_session: 
         assert await gateway.text(session, "6 * 7") == "42"
 
     on_session(test)
+
+
+def test_of_a_kernel_that_died_it_does_not_say_that_variables_are_kept(on_session: OnSession) -> None:
+    async def test(gateway: Gateway, session: Session) -> None:
+        code = f"{GROW}\ntry: grow(bytearray, {MEMORY_MB})\nexcept MemoryError: os._exit(3)"
+        ran = await gateway.run(session, code)
+        assert ran.status == "died", ran
+        assert ran.memory is not None
+        assert ran.memory.detail.endswith("the code was interrupted, and its kernel died all the same")
+        assert (await gateway.services.executions.get(gateway.me, session.id, ran.id)).memory == ran.memory
+
+    on_session(test)
