@@ -5,7 +5,7 @@ export interface Span { text: string; classes: string; colour?: string; backgrou
 interface Look { bold: boolean; faint: boolean; italic: boolean; underline: boolean; reverse: boolean; colour?: string; background?: string }
 
 const PLAIN: Look = { bold: false, faint: false, italic: false, underline: false, reverse: false };
-const ESCAPE = /\x1b(?:\[([0-9;:]*)([@-~])|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9]|[@-Z\\-_])/g;
+const ESCAPE = /\x1b(?:\[([0-?]*)[ -/]*([@-~])|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9]|[@-Z\\-_])/g;
 const OTHER = /[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]/g;
 /** Of one text; what comes after has the looks of the last. */
 export const MOST_SPANS = 5000;
@@ -102,7 +102,7 @@ export function parseAnsi(text: string, most = MOST_SPANS): Span[] {
   for (const match of clean.matchAll(ESCAPE)) {
     push(clean.slice(last, match.index));
     last = match.index + match[0].length;
-    if (match[2] === "m") look = change(look, match[1] ?? "");
+    if (match[2] === "m" && !/[<-?]/.test(match[1]!)) look = change(look, match[1] ?? "");
   }
   push(clean.slice(last));
   return spans;

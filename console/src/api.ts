@@ -52,7 +52,9 @@ export function moveWidget(output: Output, { model_id: id, state }: { model_id: 
 }
 
 export interface Execution {
-  id: string; status: "queued" | "running" | "ok" | "error" | "timeout" | "interrupted" | "died" | "rejected";
+  /** A shell command's code is its line; one in the background ends at once, and has a task. */
+  kind: "code" | "command"; exit_code: number | null; task: string | null;
+  id: string; session_id: string; status: "queued" | "running" | "ok" | "error" | "timeout" | "interrupted" | "died" | "rejected";
   language: string; code: string; generation: number; queued_at: string; started_at: string | null;
   ended_at: string | null; execution_count: number | null; outputs: Output[]; late: Output[];
   error: { name: string; value: string; traceback: string[] } | null;

@@ -3,7 +3,8 @@
 import { memo } from "preact/compat";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { ChangedFile, Execution, Provenance } from "./api";
-import { Code, Numbers } from "./code";
+import { Code, Exit, explainDeath, Numbers } from "./code";
+import { StopButton, Task } from "./commands";
 import type { Move } from "./frames/talk";
 import { Notes, placeNotes, sameNotes, type Note } from "./notes";
 import { Mover, Outputs } from "./outputs";
@@ -28,11 +29,13 @@ export interface Keys { edit: () => void; interrupt: () => void; restart: () => 
 interface CellsProps {
   executions: Execution[]; notes: Note[]; earlier: number; want: (ids: string[], from: number) => void; target: { id: string } | null;
   onFile: (file: ChangedFile) => void; keys: Keys;
+  /** Whether the session is live, and somebody may stop what runs in it. */
+  live: boolean; may: boolean;
   /** Takes moves of widgets to the kernel of this generation; null: none hears of them, undefined: that is not known yet. */
   mover: { generation: number; move: (id: string, move: Move) => void } | null | undefined;
 }
 
-export function Cells({ executions, notes, earlier, want, target, onFile, keys, mover }: CellsProps) {
+export function Cells({ executions, notes, earlier, want, target, onFile, keys, live, may, mover }: CellsProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const heights = useRef(new Map<string, number>());
   const atEnd = useRef(true);
@@ -122,7 +125,7 @@ export function Cells({ executions, notes, earlier, want, target, onFile, keys, 
       <div style={{ height: `${offsets[first]}px` }} />
       {executions.slice(first, last).map((each, at) => (
         <Cell key={each.id} execution={each} notes={placed[first + at]!} before={executions[first + at - 1]} number={earlier + first + at + 1}
-          count={earlier + executions.length} observer={observer} onFile={onFile}
+          count={earlier + executions.length} observer={observer} onFile={onFile} live={live} may={may}
           move={mover && (mover.generation === each.generation ? mover.move : null)} height={each.dropped ? heights.current.get(each.id) : undefined} />
       ))}
       <div style={{ height: `${offsets[executions.length]! - offsets[last]!}px` }} />
@@ -154,9 +157,9 @@ function search(offsets: Float64Array, wanted: number): number {
   return low;
 }
 
-interface CellProps { execution: Execution; notes: Note[]; before?: Execution; number: number; count: number; observer: ResizeObserver; onFile: (file: ChangedFile) => void; height?: number; move: ((id: string, move: Move) => void) | null | undefined }
+interface CellProps { execution: Execution; notes: Note[]; before?: Execution; number: number; count: number; observer: ResizeObserver; onFile: (file: ChangedFile) => void; live: boolean; may: boolean; height?: number; move: ((id: string, move: Move) => void) | null | undefined }
 
-const Cell = memo(function Cell({ execution, notes, before, number, count, observer, onFile, height, move }: CellProps) {
+const Cell = memo(function Cell({ execution, notes, before, number, count, observer, onFile, live, may, height, move }: CellProps) {
   const element = useRef<HTMLElement>(null);
   useLayoutEffect(() => {
     const own = element.current!;
@@ -164,22 +167,25 @@ const Cell = memo(function Cell({ execution, notes, before, number, count, obser
     return () => observer.unobserve(own);
   }, []);
   const running = execution.status === "running";
+  const command = execution.kind === "command";
   const mover = useMemo(() => move && ((what: Move) => move(execution.id, what)), [move, execution.id]);
   const sentence = explain(execution);
   return (
-    <article ref={element} tabIndex={-1} class={`cell ${execution.status}`} data-id={execution.id} aria-label={[execution.cell === null ? "Cell" : `Cell ${execution.cell}`, execution.status].join(", ")}
+    <article ref={element} tabIndex={-1} class={`cell ${execution.kind} ${execution.status}`} data-id={execution.id}
+      aria-label={[execution.cell === null ? "Cell" : `Cell ${execution.cell}`, command && "shell command", execution.status].filter(Boolean).join(", ")}
       aria-posinset={number} aria-setsize={count} style={height === undefined ? undefined : { minHeight: `${height}px` }}>
       <Notes notes={notes} died={before?.death?.detail} />
       <div class="head">
         <Numbers number={execution.cell} of={execution} />
-        <Code code={execution.code} language={execution.language} />
-        <span class="took"><Took execution={execution} /><By execution={execution} /></span>
+        <Code of={execution} />
+        <span class="took"><Took execution={execution} /> <Exit code={execution.exit_code} /><By execution={execution} /></span>
       </div>
       <Mover.Provider value={mover}>
         <div class="outputs">
           {execution.dropped ? <p class="hint">Its output comes.</p> : <Outputs outputs={execution.outputs} coming={running} />}
           {execution.late.length > 0 && <><p class="hint">Came after the end:</p><Outputs outputs={execution.late} /></>}
-          {running && <p class="hint" role="status">Running</p>}
+          {running && <p class="hint"><span role="status">Running</span> {command && live && may && <StopButton method="POST" address={`/v1/sessions/${execution.session_id}/executions/${execution.id}/interrupt`} />}</p>}
+          {execution.task !== null && <Task of={execution} live={live} may={may} />}
           {sentence && <p class={execution.status === "queued" ? "hint" : "sentence"}>{sentence}</p>}
           {execution.provenance?.files && <Changes provenance={execution.provenance} onFile={onFile} />}
           {execution.memory && !execution.death && <p class="sentence">{execution.memory.detail}</p>}
@@ -190,7 +196,7 @@ const Cell = memo(function Cell({ execution, notes, before, number, count, obser
       </Mover.Provider>
     </article>
   );
-}, (a, b) => a.execution === b.execution && sameNotes(a.notes, b.notes) && a.before?.death === b.before?.death && a.number === b.number && a.count === b.count && a.move === b.move);
+}, (a, b) => a.execution === b.execution && sameNotes(a.notes, b.notes) && a.before?.death === b.before?.death && a.number === b.number && a.count === b.count && a.move === b.move && a.live === b.live && a.may === b.may);
 
 const FACES: Record<string, string> = { rest: "REST", jupyter: "Jupyter", agentcore: "AgentCore", agent_engine: "Agent Engine", e2b: "E2B", mcp: "MCP", librechat: "LibreChat", replay: "replay" };
 
@@ -226,6 +232,7 @@ function Changes({ provenance: { files = [], files_omitted: omitted = 0 }, onFil
 
 function Took({ execution }: { execution: Execution }) {
   const { queued_at: queued, started_at: started, ended_at: ended } = execution;
+  if (execution.task !== null) return <time dateTime={queued} title={new Date(queued).toLocaleString()}>background</time>;
   if (started && ended) {
     return <time dateTime={started} title={describeUse(execution)}>{duration(Date.parse(ended) - Date.parse(started))}</time>;
   }
@@ -247,7 +254,7 @@ function Running({ since }: { since: string }) {
 
 /** How it ended, where its outputs do not say. */
 function explain(execution: Execution): string {
-  if (execution.death) return `The kernel died (${execution.death.cause}): ${execution.death.detail}`;
+  if (execution.death) return explainDeath(execution);
   const shownError = execution.outputs.some((each) => each.output_type === "error");
   const error = execution.error && !shownError ? `${execution.error.name}: ${execution.error.value}` : "";
   if (execution.status === "queued") return execution.why ? `Waits: ${execution.why.replace(TIME, (time) => new Date(time).toLocaleString())}.` : "Waits for what runs before it.";

@@ -20,20 +20,22 @@ async function load(language: string): Promise<void> {
   ({ colour } = found);
 }
 
-export function Code({ code, language }: { code: string; language: string }) {
+export function Code({ of: { code, language, kind } }: { of: Pick<Execution, "code" | "language" | "kind"> }) {
   const [, setLoaded] = useState("");
-  const plain = code.length > MOST_COLOURED || (language === "python" && FOREIGN.test(code));
+  const command = kind === "command";
+  const plain = command || code.length > MOST_COLOURED || (language === "python" && FOREIGN.test(code));
   const parser = plain ? null : parsers.get(language);
   useEffect(() => {
     let gone = false;
     // Without colours it can be read as well.
-    if (parser === undefined) void load(language).then(() => { if (!gone) setLoaded(language); }).catch(() => undefined);
+    if (parser === undefined && !command) void load(language).then(() => { if (!gone) setLoaded(language); }).catch(() => undefined);
     return () => { gone = true; };
-  }, [language, parser]);
+  }, [language, parser, command]);
   const pieces = useMemo(() => (parser ? colour(code, parser) : null), [code, parser]);
   return (
-    <pre class="code" tabIndex={0} aria-label={`Code, ${language}`}>
-      {language !== "python" && <span class="language">{language}</span>}
+    <pre class="code" tabIndex={0} aria-label={command ? "Shell command" : `Code, ${language}`}>
+      {language !== "python" && <span class="language">{command ? "shell" : language}</span>}
+      {command && <span class="prompt-sign" aria-hidden="true">$ </span>}
       {pieces?.map(({ text, classes }, at) => (classes ? <span key={at} class={classes}>{text}</span> : text)) ?? code}
     </pre>
   );
@@ -41,7 +43,7 @@ export function Code({ code, language }: { code: string; language: string }) {
 
 /** The number of a cell in the notebook, by which forks and replays name it, and under it the kernel's own count, which tracebacks name. */
 export function Numbers({ number, of }: { number: number | string | null; of?: Execution }) {
-  const count = of?.execution_count ?? (of?.status === "running" ? "*" : null);
+  const count = of?.execution_count ?? (of?.kind === "code" && of.status === "running" ? "*" : null);
   const title = [number !== null && `Cell ${number} of the notebook`, of?.execution_count != null && `In [${of.execution_count}] of its kernel`, of?.id];
   return (
     <span class="count" title={title.filter(Boolean).join(", ")}>
@@ -54,4 +56,14 @@ export function Numbers({ number, of }: { number: number | string | null; of?: E
 /** A cell in a sentence; the first seconds after its end the notebook has no number for it. */
 export function nameCell({ cell, id }: Pick<Execution, "cell" | "id">, noun = "cell"): string {
   return `${noun} ${cell ?? id.slice(0, 8)}`;
+}
+
+/** As the shell would say it; nothing of one that was ended by a signal, or goes on. */
+export function Exit({ code }: { code: number | null }) {
+  return code === null ? null : <span class={code === 0 ? "exit" : "exit bad"} title="Its exit code">exit {code}</span>;
+}
+
+/** A command has no kernel that could die: it was lost with its sandbox. */
+export function explainDeath({ kind, death }: Execution): string {
+  return kind === "command" ? `The command was cut off: ${death!.detail}` : `The kernel died (${death!.cause}): ${death!.detail}`;
 }

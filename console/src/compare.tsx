@@ -4,7 +4,7 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { Problem, useAnswer } from "./answers";
 import { ask, type Execution, type Forked, type Session } from "./api";
 import { useExecutions } from "./executions";
-import { markLines, Pair, showTheSame, Some } from "./pairs";
+import { isSameCode, markLines, Pair, showTheSame, Some } from "./pairs";
 
 interface Row { place: number; one?: Execution; other?: Execution; verdict: string; differs: boolean }
 
@@ -15,6 +15,8 @@ function countBefore(executions: Execution[], fork: Forked): number {
   return Math.max(0, known - fork.cells);
 }
 
+const nameCode = ({ kind, code }: Execution) => `${kind} ${code}`;
+
 /**
  * Which cells are counterparts: in the same order, those of the same code, as many as can be. What is between two such
  * pairs stands side by side as far as it goes. Of a fork and its original those before the fork's first are the original's alone.
@@ -23,7 +25,7 @@ function align(ones: Execution[], others: Execution[], before: [number, number])
   const rows: [Execution?, Execution?][] = [...ones.slice(0, before[0]).map((each): [Execution] => [each]),
     ...others.slice(0, before[1]).map((each): [undefined, Execution] => [undefined, each])];
   const [left, right] = [ones.slice(before[0]), others.slice(before[1])];
-  const [alone, other] = markLines(left.map((each) => each.code), right.map((each) => each.code));
+  const [alone, other] = markLines(left.map(nameCode), right.map(nameCode));
   for (let at = 0, its = 0; at < left.length || its < right.length;) {
     const both = !alone.has(at) && !other.has(its);
     rows.push([both || alone.has(at) ? left[at] : undefined, both || other.has(its) ? right[its] : undefined]);
@@ -39,7 +41,7 @@ function pair(ones: Execution[], others: Execution[], before: [number, number]):
     const place = at + 1;
     if (at < before[0] + before[1]) return { place, one, other, verdict: "before the fork", differs: false };
     if (!one || !other) return { place, one, other, verdict: one ? "only on the left" : "only on the right", differs: true };
-    if (one.code !== other.code) return { place, one, other, verdict: "other code", differs: true };
+    if (!isSameCode(one, other)) return { place, one, other, verdict: "other code", differs: true };
     if (one.dropped || other.dropped) return { place, one, other, verdict: "too much output to compare here", differs: true };
     if (!one.ended_at || !other.ended_at) return { place, one, other, verdict: "runs", differs: false };
     const same = showTheSame(one, other);

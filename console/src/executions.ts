@@ -51,6 +51,8 @@ const WHOLE_PAGES = 100;
 const LATER_PAGES = 1000;
 /** Who scrolls past cells asks for nothing of them. */
 const LOOK_MILLISECONDS = 80;
+/** What happens to a session often comes as several events: a restart, the new kernel, what it has of the one before. */
+const CHANGES_MILLISECONDS = 400;
 
 /**
  * Everything this knows is in one map by id; what is shown is a copy of it, made a few times a second at most. `whole`:
@@ -87,6 +89,7 @@ export function useExecutions(id: string, whole = false): Followed {
     let kept = 0;
     let timer: ReturnType<typeof setTimeout> | undefined;
     let looking: ReturnType<typeof setTimeout> | undefined;
+    let changing: ReturnType<typeof setTimeout> | undefined;
 
     const show = (change: Partial<Followed> = {}) => {
       state.current = { ...state.current, ...change };
@@ -232,18 +235,20 @@ export function useExecutions(id: string, whole = false): Followed {
       streams.set(execution, own);
       // From its start, whatever of it the list had: the events have that once more.
       let streamed: Streamed = { outputs: [], clearNext: false };
+      let over = false;
       try {
         for await (const event of follow(`/v1/sessions/${id}/executions/${execution}/events`, own.signal)) {
           const before = known.get(execution);
           const outputs = streamed.outputs;
+          over = event.event === "ended";
           streamed = apply(streamed, event);
           if (streamed.outputs === outputs) changeOthers(event);
           if (before && !before.ended_at) { known.set(execution, { ...before, outputs: streamed.outputs }); show(); }
         }
       } catch {
         // The events of the session say when it has ended; a connection that was lost is made again.
-        if (!own.signal.aborted) await pause(0);
       }
+      if (!over && !own.signal.aborted) await pause(0);
       streams.delete(execution);
       stop.signal.removeEventListener("abort", end);
       if (!stop.signal.aborted) await fetchOne(execution);
@@ -259,7 +264,7 @@ export function useExecutions(id: string, whole = false): Followed {
       }
     }
 
-    const newest = `/v1/sessions/${id}/executions?newest_first=true&limit=`;
+    const newest = `/v1/sessions/${id}/executions?commands=true&newest_first=true&limit=`;
 
     /** How many more are to be listed: those that somebody looks at, and those that wait or run before others that wait. */
     function missing(): number {
@@ -312,16 +317,21 @@ export function useExecutions(id: string, whole = false): Followed {
     /** After the one that goes on: that may have passed what has changed since. */
     const list = () => { listing = listing.then(() => insist(listAll)); };
 
+    /** Of several that come together those who look at the session hear once. */
+    const noteChange = () => {
+      changing ??= setTimeout(() => { changing = undefined; show({ changes: state.current.changes + 1 }); }, CHANGES_MILLISECONDS);
+    };
+
     async function listen(): Promise<void> {
       for (let failures = 0; !stop.signal.aborted;) {
         try {
           // Followed before it is listed: what happens between the two is in the one or in the other.
           for await (const event of follow(`/v1/sessions/${id}/events`, stop.signal, list)) {
             failures = 0;
-            if (event.event === "execution") await note(event.data.execution_id, event.data.status);
+            if (event.event === "execution" || event.event === "command") await note(event.data.execution_id, event.data.status);
             else if (event.event === "late") noteLate(event.data.execution_id);
             else if (event.event === "truncated") list();
-            else show({ changes: state.current.changes + 1 });
+            else noteChange();
             if (event.event === "ended") { list(); return; }
           }
         } catch (error) {
@@ -334,7 +344,7 @@ export function useExecutions(id: string, whole = false): Followed {
     }
 
     void listen();
-    return () => { stop.abort(); clearTimeout(timer); clearTimeout(looking); };
+    return () => { stop.abort(); clearTimeout(timer); clearTimeout(looking); clearTimeout(changing); };
   }, [id]);
 
   return shown;

@@ -4,13 +4,18 @@ import type { VNode } from "preact";
 import { memo } from "preact/compat";
 import { useState } from "preact/hooks";
 import type { Execution, Output } from "./api";
-import { Code, Numbers } from "./code";
+import { Code, Exit, explainDeath, Numbers } from "./code";
 import { join, merge, Outputs } from "./outputs";
 import { count, duration } from "./time";
 
 /** Lines compared one by one, at most: beyond it all that is between the common ends is marked. */
 const MOST_COMPARED = 4_000_000;
 const MOST_CHARACTERS = 100_000;
+
+/** The same line may be a shell command in one, and code in the other. */
+export function isSameCode(one: Execution, other: Execution): boolean {
+  return one.kind === other.kind && one.code === other.code;
+}
 
 export function outputsOf(execution: Execution): Output[] {
   return [...execution.outputs, ...execution.late];
@@ -31,7 +36,7 @@ const compared = new WeakMap<Execution, { other: Execution; same: boolean }>();
 export function showTheSame(one: Execution, other: Execution): boolean {
   const known = compared.get(one);
   if (known?.other === other) return known.same;
-  const same = one.status === other.status && essence(outputsOf(one)) === essence(outputsOf(other));
+  const same = one.status === other.status && one.exit_code === other.exit_code && essence(outputsOf(one)) === essence(outputsOf(other));
   compared.set(one, { other, same });
   return same;
 }
@@ -87,19 +92,19 @@ interface PairProps extends Judgement { one?: Execution; other?: Execution; numb
 
 /** Of a cell that one side lacks, that side is empty. Drawn again where one of its values is another: there are thousands. */
 export const Pair = memo(function Pair({ one, other, number, mark, verdict, why, diff, differs, names }: PairProps) {
-  const sameCode = !one || !other || one.code === other.code;
+  const sameCode = !one || !other || isSameCode(one, other);
   const texts = differs && one && other && !one.dropped && !other.dropped ? [textOf(outputsOf(one)), textOf(outputsOf(other))] : [null, null];
   const lines = texts[0] !== null && texts[1] !== null ? texts.map((each) => each!.replace(/\n$/, "").split("\n")) : null;
   const marks = lines && markLines(lines[0]!, lines[1]!);
   const side = (execution: Execution | undefined, at: 0 | 1) => (
     <div class="side" role="group" aria-label={names[at]}>
-      {!sameCode && execution && <Code code={execution.code} language={execution.language} />}
+      {!sameCode && execution && <Code of={execution} />}
       {!execution ? <p class="hint">Not there.</p> : execution.dropped ? <p class="hint">Its output is on the session's own page.</p>
         : lines && marks ? <Marked lines={lines[at]!} marks={marks[at]} side={at === 0 ? "before" : "after"} />
           : <Outputs outputs={outputsOf(execution)} />}
-      {execution?.death && <p class="sentence">The kernel died: {execution.death.detail}</p>}
+      {execution?.death && <p class="sentence">{explainDeath(execution)}</p>}
       {execution?.started_at && execution.ended_at && (
-        <p class="hint">{execution.status}, {duration(Date.parse(execution.ended_at) - Date.parse(execution.started_at))}</p>
+        <p class="hint">{execution.status}, {execution.task !== null ? "in the background" : duration(Date.parse(execution.ended_at) - Date.parse(execution.started_at))} <Exit code={execution.exit_code} /></p>
       )}
     </div>
   );
@@ -108,7 +113,7 @@ export const Pair = memo(function Pair({ one, other, number, mark, verdict, why,
     <article class={differs ? "pair differs" : "pair"} aria-label={`Cell ${number ?? ""}`}>
       <div class="head">
         <Numbers number={number} of={shared} />
-        {sameCode && shared ? <Code code={shared.code} language={shared.language} /> : <span class="hint">The code differs.</span>}
+        {sameCode && shared ? <Code of={shared} /> : <span class="hint">The code differs.</span>}
         <div class="verdict">
           <span class={`state ${mark}`}>{verdict}</span>
           {why && <span class="hint"> {why}</span>}

@@ -211,7 +211,7 @@ function Notebook({ text }: { text: string }) {
     <>
       {cells.slice(0, MOST_CELLS).map((cell, at) => (
         <article key={at} aria-label={`Cell ${at + 1}`}>
-          {cell.cell_type === "code" ? <Code code={textOf(cell.source)} language={language} /> : <Frame kind="prose" given={{ text: textOf(cell.source) }} />}
+          {cell.cell_type === "code" ? <Code of={{ code: textOf(cell.source), language, kind: "code" }} /> : <Frame kind="prose" given={{ text: textOf(cell.source) }} />}
           <div class="outputs"><Outputs outputs={outputsOf(cell)} /></div>
         </article>
       ))}

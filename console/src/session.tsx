@@ -46,7 +46,7 @@ export function SessionPage({ id, who }: { id: string; who: Who }) {
   const editor = useRef<Editor | null>(null);
   const now = useNow(5);
   const nameOf = useEnvironmentNames(session ? [session.environment] : []);
-  const busy = executions.some((each) => each.status === "running");
+  const busy = executions.some((each) => each.kind === "code" && each.status === "running");
   const waiting = executions.filter((each) => each.status === "queued").length;
   const ended = earlier + executions.filter((each) => each.ended_at).length;
   const live = session?.status === "READY";
@@ -146,14 +146,13 @@ export function SessionPage({ id, who }: { id: string; who: Who }) {
         <p class="empty">Nothing has run here yet.{usable && may && " Write code below and press Shift+Enter."}</p>
       )}
       <div class="halves">
-        <Cells executions={executions} notes={loaded ? notes : NO_NOTES} earlier={earlier} want={want} target={target} onFile={showFile} keys={keys} mover={mover} />
+        <Cells executions={executions} notes={loaded ? notes : NO_NOTES} earlier={earlier} want={want} target={target} onFile={showFile} keys={keys} live={live} may={may} mover={mover} />
         {live && panel === "variables" && <Variables id={id} ended={ended} busy={busy} may={may} />}
         {session && panel === "files" && <Files session={session} executions={executions} earlier={earlier} onEarlier={wantAll} ended={ended} may={may && live} opened={opened} />}
       </div>
       {timeline && session && <Timeline session={session} executions={executions} used={used} onChoose={(chosen) => setTarget({ id: chosen })} />}
       {shell && live && may && <Shells id={id} headers={() => headersOf(id)} onClose={() => setShell(false)} />}
       <p class="hidden" role="status">{busy ? "Code is running" : "Idle"}</p>
-      {session?.ended && <p class="note">This session ended <When time={session.ended.at} now={now} />: {session.ended.detail || session.ended.reason}.</p>}
       {usable && may && <Prompt id={id} waiting={waiting} executions={executions} editor={editor} />}
       {shown === "attach" && <Attach id={id} name={who.principal} kept={attached} keep={setAttached} onClose={() => setShown("")} />}
       {shown === "compare" && session && <Choose session={session} onClose={() => setShown("")} />}
@@ -223,7 +222,7 @@ function Prompt({ id, waiting, executions, editor }: PromptProps) {
     // The editor is most of what this page weighs: it comes after the cells.
     void import("./editor").then(({ makeEditor }) => {
       const leave = () => document.querySelector<HTMLElement>(".cells")?.focus();
-      const recall = (back: number) => known.current.at(-1 - back)?.code;
+      const recall = (back: number) => known.current.filter((each) => each.kind === "code").at(-1 - back)?.code;
       if (!gone && place.current) editor.current = makeEditor(place.current, id, { run, leave, recall });
     }).catch(() => setFailed("The editor could not be loaded. Load the page again."));
     return () => { gone = true; editor.current?.destroy(); editor.current = null; };

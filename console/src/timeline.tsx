@@ -8,16 +8,18 @@ import { duration, size, useNow } from "./time";
 
 const HEIGHT = 56;
 const LANE = { top: 16, height: 20 };
+/** Commands run beside code, shells for hours: they are the lower part of the lane. */
+const COMMAND_HEIGHT = 7;
 const COLOURS: Record<string, string> = {
   ok: "--good", running: "--accent", queued: "--faint", error: "--bad", timeout: "--bad", died: "--bad", interrupted: "--warn", rejected: "--faint",
 };
 
-interface Bar { id: string; name: string; from: number; to: number; status: string }
+interface Bar { id: string; name: string; from: number; to: number; status: string; command: boolean }
 interface Mark { at: number; text: string; colour: string }
 
 function barsOf(executions: Execution[], now: number): Bar[] {
   return executions.filter((each) => each.started_at).map((each) => ({
-    id: each.id, name: nameCell(each, "Cell"), status: each.status, from: Date.parse(each.started_at!), to: each.ended_at ? Date.parse(each.ended_at) : now,
+    id: each.id, name: nameCell(each, "Cell"), command: each.kind === "command", status: each.status, from: Date.parse(each.started_at!), to: each.ended_at ? Date.parse(each.ended_at) : now,
   }));
 }
 
@@ -25,7 +27,7 @@ function marksOf(session: Session, executions: Execution[]): Mark[] {
   const marks: Mark[] = [{ at: Date.parse(session.created_at), text: "started", colour: "--faint" }];
   executions.forEach((each, at) => {
     const before = executions[at - 1];
-    const died = each.status === "died";
+    const died = each.status === "died" && each.kind === "code";
     if (died && each.ended_at) marks.push({ at: Date.parse(each.ended_at), text: "kernel died", colour: "--bad" });
     if (before && each.generation > before.generation && before.status !== "died" && each.started_at) {
       marks.push({ at: Date.parse(each.started_at), text: "new kernel", colour: "--warn" });
@@ -73,7 +75,8 @@ export function Timeline({ session, executions, used, onChoose }: TimelineProps)
   const now = useNow(ended ? 3600 : 2);
   const from = Date.parse(session.created_at);
   const to = Math.max(ended ?? now, from + 1000);
-  const bars = barsOf(executions, now);
+  // Commands last: code does not hide them.
+  const bars = barsOf(executions, now).sort((one, other) => Number(one.command) - Number(other.command));
   const marks = marksOf(session, executions);
 
   const draw = () => {
@@ -95,7 +98,8 @@ export function Timeline({ session, executions, used, onChoose }: TimelineProps)
     context.fillRect(0, LANE.top, width, LANE.height);
     for (const bar of bars) {
       paint(COLOURS[bar.status] ?? "--faint");
-      context.fillRect(place(bar.from), LANE.top, Math.max(2, place(bar.to) - place(bar.from)), LANE.height);
+      const [top, height] = bar.command ? [LANE.top + LANE.height - COMMAND_HEIGHT, COMMAND_HEIGHT] : [LANE.top, LANE.height];
+      context.fillRect(place(bar.from), top, Math.max(2, place(bar.to) - place(bar.from)), height);
     }
     context.font = "11px system-ui, sans-serif";
     let free = [-Infinity, -Infinity];
@@ -125,7 +129,10 @@ export function Timeline({ session, executions, used, onChoose }: TimelineProps)
     const box = canvas.current!.getBoundingClientRect();
     const time = from + ((event.clientX - box.left) / box.width) * (to - from);
     const distance = (bar: Bar) => Math.max(bar.from - time, time - bar.to, 0);
-    return bars.reduce<Bar | null>((best, bar) => (best === null || distance(bar) < distance(best) ? bar : best), null);
+    const length = (bar: Bar) => bar.to - bar.from;
+    // Of those that are there the shortest: a shell that is open is there all the time.
+    const nearer = (bar: Bar, best: Bar) => distance(bar) < distance(best) || (distance(bar) === distance(best) && length(bar) < length(best));
+    return bars.reduce<Bar | null>((best, bar) => (best === null || nearer(bar, best) ? bar : best), null);
   };
   const choose = (event: MouseEvent) => {
     const nearest = find(event);
@@ -135,7 +142,7 @@ export function Timeline({ session, executions, used, onChoose }: TimelineProps)
     const nearest = find(event);
     canvas.current!.title = nearest ? `${nearest.name}, ${nearest.status}, ${duration(nearest.to - nearest.from)}` : "";
   };
-  const died = executions.filter((each) => each.status === "died").length;
+  const died = executions.filter((each) => each.status === "died" && each.kind === "code").length;
   return (
     <div class="timeline">
       <canvas ref={canvas} role="img" style={{ height: `${HEIGHT}px` }} onClick={choose} onMouseMove={name}

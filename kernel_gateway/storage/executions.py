@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
@@ -14,6 +14,10 @@ from kernel_gateway.storage.tables import executions, notes
 from kernels.execution.runs import MOST_RUNS, Durable, PastRun
 from sandcell.models.executions import Death, ExecutionError, MemoryShortage, Truncated
 from sandcell.models.sync import SyncMode
+
+CODE: Final = ("code",)
+WITH_COMMANDS: Final = ("code", "command")
+"""Kinds of executions that callers see. Those of kind `late` are output without one, in the notebook alone."""
 
 
 class StoredUpdate(msgspec.Struct, frozen=True):
@@ -281,17 +285,18 @@ def list_of(
     *,
     outcomes: bool = True,
     newest_first: bool = False,
+    kinds: Collection[str] = CODE,
 ) -> tuple[list[ExecutionRow], str | None]:
-    """One page of a session's code, oldest first unless asked otherwise; commands are in its notebook."""
+    """One page of what ran in a session, code unless asked for other kinds; oldest first unless asked otherwise."""
     columns = [each for each in executions.c if outcomes or each is not executions.c.outcome]
-    query = select(*columns).where(executions.c.session_id == session_id, executions.c.kind == "code")
+    query = select(*columns).where(executions.c.session_id == session_id, executions.c.kind.in_(kinds))
     rows, following = page(connection, query, executions, limit, cursor, newest_first=newest_first)
     return [_read_execution(row, outcome=outcomes) for row in rows], following
 
 
-def count_of(connection: Connection, session_id: str) -> int:
+def count_of(connection: Connection, session_id: str, kinds: Collection[str] = CODE) -> int:
     """How many there are of what `list_of` lists."""
-    query = select(func.count()).where(executions.c.session_id == session_id, executions.c.kind == "code")
+    query = select(func.count()).where(executions.c.session_id == session_id, executions.c.kind.in_(kinds))
     return int(connection.execute(query).scalar_one())
 
 

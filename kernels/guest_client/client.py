@@ -20,7 +20,7 @@ from kernels.errors import DeadlineExceeded, GuestRefused, NotListening, NotReac
 from kernels.guest_client import answers as guest_answers
 from kernels.guest_client import file_stream, programs
 from kernels.guest_client.answers import CommandResult, FileChange, FileStat, KernelExit, KernelStarted
-from kernels.guest_client.programs import ProgramEvent, ProgramRequest, RunningProgram
+from kernels.guest_client.programs import ProgramEvent, ProgramOutput, ProgramRequest, RunningProgram
 from kernels.guest_client.transport import Answer, Content, CutOff, GuestTransport
 from kernels.kernelspec import Kernelspec
 from kernels.wire.dialing import GUEST, PATIENCE_SECONDS, POLL_SECONDS, Dial
@@ -304,6 +304,15 @@ class GuestClient:
         return guest_answers.parse_result(
             await self._json("GET", address, deadline_seconds=CALL_SECONDS + timeout_seconds)
         )
+
+    async def read_output(self, execution: str, after: Mapping[str, int]) -> list[ProgramOutput]:
+        """What a command or a program that was begun for this execution has put out by now, of each stream by its name
+        what came after so many bytes, as far as it is kept: `at` is where that begins in the stream.
+
+        Refused with 404 by a guest of an older release, and with 410 when none is known.
+        """
+        query = "&".join(f"{name}={position}" for name, position in after.items())
+        return programs.parse_output(await self._json("GET", f"/v1/executions/{_quote(execution)}/output?{query}"))
 
     async def follow_program(self, pid: int, *, again: bool = False) -> AsyncGenerator[ProgramEvent]:
         """Follow one in the place of who did before, from now on or `again` from what was told last."""

@@ -5,7 +5,6 @@ Nothing in it is trusted; see `answers`.
 
 from __future__ import annotations
 
-import binascii
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -92,11 +91,8 @@ def parse_event(value: dict[str, Any]) -> ProgramEvent | None:
         stream, data = of_type(value, "stream", str), of_type(value, "data", str)
         if stream not in STREAMS:
             raise SandboxFailed("the guest knows a stream that we do not")
-        try:
-            at = of_type(value, "at", int) if "at" in value else None
-            return ProgramOutput(stream, b64decode(data, validate=True), at)
-        except binascii.Error:
-            raise SandboxFailed("the guest sent output that is not base64") from None
+        at = of_type(value, "at", int) if "at" in value else None
+        return ProgramOutput(stream, _decode(data), at)
     if kind == "end":
         code, signal = value.get("exit_code"), value.get("signal")
         return ProgramEnd(
@@ -107,9 +103,27 @@ def parse_event(value: dict[str, Any]) -> ProgramEvent | None:
     raise SandboxFailed("the guest said what no program can do")
 
 
+def parse_output(value: dict[str, Any]) -> list[ProgramOutput]:
+    """What streams have put out, by their names; of those without anything nothing is said."""
+    found = []
+    for name in ("stdout", "stderr"):
+        one = of_type(value, name, dict)
+        at = of_type(one, "at", int)
+        if data := _decode(of_type(one, "data", str)):
+            found.append(ProgramOutput(name, data, at))
+    return found
+
+
 def parse_running(value: dict[str, Any]) -> list[RunningProgram]:
     """Those that run, as listed."""
     return [_parse_one(each) for each in of_type(value, "programs", list)]
+
+
+def _decode(data: str) -> bytes:
+    try:
+        return b64decode(data, validate=True)
+    except ValueError:  # also of what is no ASCII
+        raise SandboxFailed("the guest sent output that is not base64") from None
 
 
 def _parse_one(value: object) -> RunningProgram:

@@ -265,7 +265,7 @@ async def steps_in(service: RunningService, directory: Path) -> None:
             )
             await page.wait_for(f"({SHOWN}).includes('KeyboardInterrupt')")
             assert session.run("n > 0").text == "True"
-        await page.wait_for("document.body.innerText.includes('This session ended')")
+        await page.wait_for("document.body.innerText.includes('Session ended: ')")
         await page.evaluate("[...document.querySelectorAll('button')].find(b => b.innerText === 'Sign out').click()")
         await page.wait_for("!!document.querySelector('#token')")
         await page.screenshot(directory / "out.png")

@@ -279,7 +279,7 @@ async def previews(service: RunningService, directory: Path) -> None:
             await press(page, "Link")
             await page.wait_for("document.querySelector('.panel .problem')?.innerText.length > 10")
             session.stop()
-            await page.wait_for("document.body.innerText.includes('This session ended')")
+            await page.wait_for("document.body.innerText.includes('Session ended: ')")
             await page.wait_for(f"{PANEL}('Files')")
             await page.wait_for(f"{PANEL}('Files')")
             await page.wait_for(f"{TEXT}.includes('As they are in the store.')")

@@ -79,9 +79,7 @@ async def moves(service: RunningService, directory: Path) -> None:
         await page.evaluate("location.hash = '#/'")
         await page.wait_for("document.querySelector('h1')?.innerText === 'Sessions'")
         await page.evaluate(f"location.hash = '#/sessions/{session.id}'")
-        await page.wait_for(
-            f"({SHOWN}).includes('level.value') && document.body.innerText.includes('This session ended')"
-        )
+        await page.wait_for(f"({SHOWN}).includes('level.value') && document.body.innerText.includes('Session ended: ')")
         await page.in_frame("widgets", f"{BAR} === '3' && {BODY}.includes('100%')")
         assert page.of("Runtime.exceptionThrown") == []
     require_widgets(notebook)

@@ -37,7 +37,10 @@ class CommandRequest(Model, forbid_unknown_fields=True):
 
 
 class Command(Model):
-    """A command or background task. `status` is one of running, done, timeout, stopped, lost."""
+    """A command or background task. `status` is one of running, done, timeout, stopped, lost.
+
+    `execution_id` names it among the session's executions, in the answer to what has run or started it.
+    """
 
     id: str
     status: Literal["running", "done", "timeout", "stopped", "lost"]
@@ -48,6 +51,7 @@ class Command(Model):
     duration_seconds: float = 0.0
     truncated: Truncated = msgspec.field(default_factory=Truncated)
     sync: ExecutionSync = msgspec.field(default_factory=ExecutionSync)
+    execution_id: str | None = None
 
 
 class TerminalSize(Model, forbid_unknown_fields=True):

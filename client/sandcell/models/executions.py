@@ -13,6 +13,9 @@ from sandcell.models.sync import ExecutionSync, SyncMode
 ExecutionStatus = Literal["queued", "running", "ok", "error", "timeout", "interrupted", "died", "rejected"]
 
 
+ExecutionKind = Literal["code", "command"]
+
+
 OnBusy = Literal["queue", "reject", "interrupt"]
 
 
@@ -85,6 +88,9 @@ class Execution(Model):
     are outputs that came after its end. `memory` says that memory ran short while it ran. `author` ran it, through the
     interface `face`; `provenance` is what it used and changed, as in the notebook: files are in it a moment after its
     end. From then on `cell` is its number in the notebook, from 1, by which forks and replays name it.
+
+    `kind` is `command` of a shell command, whose `code` is its line and which has an `exit_code` once it has ended; one
+    that was started in the background ends at once and has its `task`'s id.
     """
 
     id: str
@@ -113,6 +119,9 @@ class Execution(Model):
     face: str = ""
     provenance: dict[str, Any] | None = None
     cell: int | None = None
+    kind: ExecutionKind = "code"
+    exit_code: int | None = None
+    task: str | None = None
 
 
 class ExecutionPage(Page[Execution]):
@@ -177,9 +186,10 @@ class Event(Model):
 
     `event` is one of started, stream, display, update, widget (values of a displayed widget that changed), result,
     error, clear, generation, interrupt, memory, truncated, ended, and late for output that comes after that. In the
-    events of a session it is one of execution (queued, begun, or ended), late (there is more of one that has ended),
-    generation (a blank kernel), lease (one begins or ends), truncated and ended. In those of a program, whose sequence
-    counts the bytes that it has put out, it is one of output, gap and ended.
+    events of a session it is one of execution (code is queued, begins, or ends), command (the same of a shell command),
+    late (there is more of one that has ended), generation (a blank kernel), lease (one begins or ends), truncated and
+    ended. In those of a program, whose sequence counts the bytes that it has put out, it is one of output, gap and
+    ended.
     """
 
     sequence: int

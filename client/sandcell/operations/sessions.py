@@ -290,17 +290,25 @@ def get_execution(session_id: str, execution_id: str) -> Operation[Execution]:
 
 
 def list_executions(
-    session_id: str, *, limit: int = 100, cursor: str | None = None, outcomes: bool = True, newest_first: bool = False
+    session_id: str,
+    *,
+    limit: int = 100,
+    cursor: str | None = None,
+    outcomes: bool = True,
+    newest_first: bool = False,
+    commands: bool = False,
 ) -> Operation[ExecutionPage]:
     """One page of a session's executions, oldest first or newest first.
 
-    Without `outcomes` only `status` says what came of each.
+    Without `outcomes` only `status` says what came of each. With `commands` shell commands are among them, whose `kind`
+    is `command`.
     """
     query = omit_none(
         limit=limit,
         cursor=cursor,
         outcomes=None if outcomes else "false",
         newest_first="true" if newest_first else None,
+        commands="true" if commands else None,
     )
     ask = Ask("GET", f"{SESSIONS}/{quote(session_id)}/executions", query)
     return decode((yield from exchange(ask)), ExecutionPage)
@@ -316,7 +324,7 @@ def list_notes(
 
 
 def interrupt_execution(session_id: str, execution_id: str) -> Operation[Execution]:
-    """Interrupt one execution, queued or running."""
+    """Interrupt one execution, queued or running, or stop a shell command."""
     ask = Ask("POST", f"{SESSIONS}/{quote(session_id)}/executions/{quote(execution_id)}/interrupt")
     return decode((yield from exchange(ask, repeatable=True)), Execution)
 

@@ -55,6 +55,7 @@ class PageOfExecutions(PageOf, forbid_unknown_fields=True):
         ),
     ] = True
     newest_first: Annotated[bool, msgspec.Meta(description="from the end of the session to its beginning")] = False
+    commands: Annotated[bool, msgspec.Meta(description="true: with shell commands, whose `kind` is `command`")] = False
 
 
 class PageOfNotes(PageOf, forbid_unknown_fields=True):

@@ -34,6 +34,7 @@ from kernel_gateway.services.mirroring.flushes import sync_status
 from kernel_gateway.services.records.record import Record
 from kernel_gateway.services.results.outcomes import death_outcome, trim
 from kernel_gateway.services.results.redaction import Redaction
+from kernel_gateway.services.results.running_command import RunningCommand
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.provenance import find_changes, provenance_of
 from kernel_gateway.services.sessions.registry import Registry
@@ -43,7 +44,7 @@ from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome, UnderWay
 from kernels.cancelling import cancel_all
 from kernels.errors import GuestRefused, KernelsError, SandboxGone
-from kernels.guest_client.client import CommandResult
+from kernels.guest_client.client import CommandResult, GuestClient
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
 from sandcell.models.commands import Command, CommandRequest
 from sandcell.models.executions import Truncated
@@ -133,10 +134,13 @@ class Commands:
                 raise
             await self.finish(live, replace(row, status=_status(result), outcome=_outcome(result)))
             live.remember_task(result.id, kernel)
-            return command_of(result)
+            return command_of(result, execution_id=row.id)
 
     def take_up(self, live: LiveSession, kernel: SandboxedKernel, row: ExecutionRow) -> None:
         """An earlier process began this command, and its guest keeps it: it ends as it would have. Returns at once."""
+        # Higher than any event of that process, which told a few a second: who followed it reads that some are missing.
+        passed = max(0.0, self._clock.now() - (row.started or row.queued))
+        self._note_begun(live, row, base=1_000 + 4 * int(passed))
         self._background.spawn(self._go_on(live, kernel, row), f"command {row.id}")
 
     async def _go_on(self, live: LiveSession, kernel: SandboxedKernel, row: ExecutionRow) -> None:
@@ -170,7 +174,7 @@ class Commands:
         outcome = replace(_outcome(result), why=why)
         row = replace(row, ended_number=live.sandbox.flushes.next_number(), outcome=outcome)
         row = await self.finish(live, replace(row, status="interrupted" if why else _status(result)))
-        return command_of(result, await self._request_flush(live, row))
+        return command_of(result, await self._request_flush(live, row), execution_id=row.id)
 
     async def _record_death(self, live: LiveSession, row: ExecutionRow, error: KernelsError) -> None:
         """Unless it is this process that ends, and lets the sandbox go: the next one takes the command up."""
@@ -245,7 +249,24 @@ class Commands:
             executions.begin(connection, row.id, row.generation, row.started or row.queued)
 
         await self._database.run(store)
+        self._note_begun(live, row)
+        live.news.append("command", {"execution_id": row.id, "status": row.status})
         return row
+
+    def _note_begun(self, live: LiveSession, row: ExecutionRow, base: int = 0) -> None:
+        settings = self._settings
+
+        def find_guest() -> GuestClient | None:
+            return None if live.sandbox.kernel is None else live.sandbox.kernel.guest
+
+        live.commands[row.id] = RunningCommand(
+            row,
+            find_guest,
+            self._background,
+            log_bytes=settings.event_log_bytes,
+            output_bytes=settings.command_output_bytes,
+            base=base,
+        )
 
     async def finish(self, live: LiveSession, row: ExecutionRow) -> ExecutionRow:
         """Store how it ended, now or, when that does not work, as soon as it does: the caller has his answer."""
@@ -253,6 +274,8 @@ class Commands:
         outcome = trim(row.outcome or StoredOutcome(), self._settings.stored_text_bytes)
         provenance = provenance_of(None, live.sandbox.environment_digest)
         row = replace(row, outcome=outcome, provenance=provenance, ended=self._clock.now())
+        if (followed := live.commands.get(row.id)) is not None:
+            row = replace(row, last_sequence=await followed.read_last())
         live.notebook_stale = True
         metrics.count_execution(row.kind, row.status, row.queued, row.started, row.ended)
         tracing.note_execution(tracing.current(), row)
@@ -269,6 +292,9 @@ class Commands:
         look = partial(find_changes, live) if live.running is None else None
         with self._record.ending(live.id, row.id, look):
             await self._database.run(lambda connection: executions.finish(connection, row))
+        if (followed := live.commands.pop(row.id, None)) is not None:
+            followed.end(row, sync_status(row, live.sandbox.flushes.sync()))
+        live.news.append("command", {"execution_id": row.id, "status": row.status})
 
     async def _insist(self, live: LiveSession, row: ExecutionRow) -> None:
         while True:
@@ -361,7 +387,7 @@ def _stopped(row: ExecutionRow) -> CommandResult:
     )
 
 
-def command_of(result: CommandResult, sync: ExecutionSync | None = None) -> Command:
+def command_of(result: CommandResult, sync: ExecutionSync | None = None, *, execution_id: str | None = None) -> Command:
     """A command as callers see it."""
     return Command(
         id=result.id,
@@ -373,6 +399,7 @@ def command_of(result: CommandResult, sync: ExecutionSync | None = None) -> Comm
         duration_seconds=result.duration_seconds,
         truncated=Truncated(stdout=result.stdout_truncated, stderr=result.stderr_truncated),
         sync=sync or ExecutionSync(),
+        execution_id=execution_id,
     )
 
 

@@ -216,15 +216,20 @@ class Executions:
         *,
         outcomes: bool = True,
         newest_first: bool = False,
+        commands: bool = False,
     ) -> ExecutionPage:
-        """The session's executions, oldest first; without `outcomes` what came of them is left out."""
+        """The session's code, oldest first, with `commands` its shell commands too.
+
+        Without `outcomes` what came of them is left out.
+        """
+        kinds = executions.WITH_COMMANDS if commands else executions.CODE
         await self._registry.row(principal, session_id)
 
         def look(connection: Connection) -> tuple[list[ExecutionRow], str | None, int | None, dict[str, int]]:
             found, following = executions.list_of(
-                connection, session_id, limit, cursor, outcomes=outcomes, newest_first=newest_first
+                connection, session_id, limit, cursor, outcomes=outcomes, newest_first=newest_first, kinds=kinds
             )
-            total = executions.count_of(connection, session_id) if cursor is None else None
+            total = executions.count_of(connection, session_id, kinds) if cursor is None else None
             return found, following, total, cells.read_numbers(connection, [row.id for row in found])
 
         rows, following, total, numbers = await self._database.run(look)
@@ -240,6 +245,8 @@ class Executions:
 
     async def interrupt(self, principal: Principal, session_id: str, execution_id: str) -> Execution:
         """Interrupt one execution: running, it gets KeyboardInterrupt; queued, it ends as `interrupted` unrun.
+
+        A shell command that runs is stopped, with all that it has started.
 
         Returns when it has ended. One that runs and does not heed it is still running then, and `why` says so.
         """
@@ -257,6 +264,9 @@ class Executions:
                 with contextlib.suppress(TimeoutError, GatewayError):
                     async with asyncio.timeout(self._settings.start_deadline_seconds):
                         await job.wait()
+        elif live is not None and (command := live.commands.get(execution_id)) is not None:
+            live.touch()
+            await self._background.carry_out(command.stop(), f"stop {execution_id}")
         return await self.get(principal, session_id, execution_id)
 
     async def _drop(self, live: LiveSession, job: Job) -> None:
@@ -279,6 +289,9 @@ class Executions:
         job = await self._job(principal, session_id, execution_id)
         if job is not None:
             return job.log.follow(after, late=late)
+        live = self._registry.find(principal, session_id)
+        if live is not None and (command := live.commands.get(execution_id)) is not None:
+            return command.follow(after)
         row = await self._row(principal, session_id, execution_id)
         return replay_events(row, after, sync_status(row, await self._sync(principal, session_id)))
 
@@ -427,7 +440,7 @@ class Executions:
     async def _row(self, principal: Principal, session_id: str, execution_id: str) -> ExecutionRow:
         await self._registry.row(principal, session_id)
         row = await self._database.run(lambda c: executions.find(c, session_id, execution_id))
-        if row is None or row.kind != "code":
+        if row is None or row.kind not in executions.WITH_COMMANDS:
             raise NotFound("there is no such execution in this session")
         return row
 

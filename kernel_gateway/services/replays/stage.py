@@ -169,6 +169,7 @@ class Stage:
         return CellOutcome(
             status=_status(command),
             outputs=self._services.redaction.outcome(StoredOutcome(outputs=streams)).outputs,
+            execution_id=command.execution_id,
             seconds=command.duration_seconds,
             exit_code=command.exit_code,
             why=f"its exit code is {command.exit_code}" if command.exit_code else "",

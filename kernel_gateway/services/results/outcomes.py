@@ -144,6 +144,9 @@ def execution_of(row: ExecutionRow, sync: ExecutionSync | None = None, cell: int
         face=row.face,
         provenance=_select_provenance(row.provenance),
         cell=cell,
+        kind=row.kind,  # type: ignore[arg-type]
+        exit_code=outcome.exit_code,
+        task=outcome.task,
     )
 
 
@@ -155,6 +158,7 @@ def _select_provenance(provenance: dict[str, Any] | None) -> dict[str, Any] | No
 def closing_event(row: ExecutionRow, sync: ExecutionSync | None = None) -> dict[str, Any]:
     """The data of the last event: how it ended, without the outputs that came before."""
     outcome = row.outcome or StoredOutcome()
+    code = {"exit_code": outcome.exit_code} if row.kind == "command" else {}
     return {
         "status": row.status,
         "execution_count": row.execution_count,
@@ -166,4 +170,5 @@ def closing_event(row: ExecutionRow, sync: ExecutionSync | None = None) -> dict[
         "sync": msgspec.to_builtins(sync or ExecutionSync(row.sync)),
         "why": outcome.why,
         "memory": msgspec.to_builtins(outcome.memory),
+        **code,
     }

@@ -24,6 +24,8 @@ async def replay_events(row: ExecutionRow, after: int, sync: ExecutionSync | Non
     elif after == 0:
         for sequence, (kind, data) in enumerate(made, start=1):
             yield Event(sequence, kind, data)
+    if row.ended is None:  # a command of which the service does not know any more how it goes on
+        return
     if after < last:
         yield Event(last, "ended", closing_event(row, sync))
     late = _replay_outputs((row.outcome or StoredOutcome()).late)

@@ -193,6 +193,8 @@ class Lifecycle:
         self._registry.remove(live)
         live.variables.forget()
         await self._forget_uploads(live.id)
+        for each in live.commands.values():
+            each.close()
         live.dismiss("session_ended", ending.reason)
         live.news.append("ended", {"reason": ending.reason, "detail": ending.detail})
         live.news.finish()

@@ -18,6 +18,7 @@ from kernel_gateway.services.clock import Clock, rfc3339
 from kernel_gateway.services.results.displays import Displays
 from kernel_gateway.services.results.event_log import EventLog
 from kernel_gateway.services.results.jobs import Job
+from kernel_gateway.services.results.running_command import RunningCommand
 from kernel_gateway.services.sessions.session_sandbox import SessionSandbox
 from kernel_gateway.services.sessions.subscribers import Ended, Subscribers
 from kernel_gateway.storage.executions import ExecutionRow, NoteRow
@@ -137,6 +138,11 @@ class LiveSession:
     def watches(self) -> set[asyncio.Task[None]]:
         """What collects changes of directories for callers who ask later."""
         return set()
+
+    @cached_property
+    def commands(self) -> dict[str, RunningCommand]:
+        """Those whose end is not on record yet, by the ids of their executions."""
+        return {}
 
     @cached_property
     def news(self) -> EventLog:

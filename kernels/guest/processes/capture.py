@@ -27,6 +27,15 @@ class HeadTail:
     def kept_bytes(self) -> int:
         return len(self._head) + len(self._tail)
 
+    def after(self, position: int) -> tuple[int, bytes]:
+        """What came after so many bytes, as far as it is kept without a gap, and at which byte that begins."""
+        begin = len(self._head) + self.cut_bytes
+        if position >= begin:
+            return position, bytes(self._tail[position - begin :])
+        if position < len(self._head):
+            return position, bytes(self._head[position:])
+        return begin, bytes(self._tail)
+
     def text(self) -> str:
         """All that was kept, with a marker where something was cut; what is not UTF-8 is replaced."""
         if not self.cut_bytes:

@@ -59,7 +59,7 @@ class Command:
         self._loop = asyncio.get_running_loop()
         self._begun = self._loop.time()
         self._duration = 0.0
-        self._streams = {"stdout": HeadTail(output_bytes), "stderr": HeadTail(output_bytes)}
+        self.streams = {"stdout": HeadTail(output_bytes), "stderr": HeadTail(output_bytes)}
         self._open: dict[int, HeadTail] = {}
         self._timers: list[asyncio.TimerHandle] = []
         self._exit: Exit | None = None
@@ -74,7 +74,7 @@ class Command:
         try:
             for name in ("stdout",) if self._merge_output else ("stdout", "stderr"):
                 mine, theirs = os.pipe()
-                self._open[mine] = self._streams[name]
+                self._open[mine] = self.streams[name]
                 pipes.append(theirs)
             program.stdout, program.stderr = pipes[0], pipes[-1]
             self.pid = spawn(program)
@@ -100,7 +100,7 @@ class Command:
 
     def report(self) -> dict[str, Any]:
         """The answer to a question for it."""
-        stdout, stderr = self._streams["stdout"], self._streams["stderr"]
+        stdout, stderr = self.streams["stdout"], self.streams["stderr"]
         return {
             "id": self.id,
             "status": self.status if self.finished.is_set() else "running",
@@ -115,7 +115,7 @@ class Command:
 
     @property
     def kept_bytes(self) -> int:
-        return sum(stream.kept_bytes for stream in self._streams.values())
+        return sum(stream.kept_bytes for stream in self.streams.values())
 
     def _on_readable(self, pipe: int) -> None:
         try:
@@ -205,7 +205,7 @@ class Commands:
         _check(line, timeout_seconds, output_bytes)
         self._forget()
         if command_id in self._begun:
-            return self.find(command_id)
+            return self.find_execution(command_id)
         if len(self._running) >= MAX_RUNNING:
             raise Refusal(429, "too_many_commands", f"{MAX_RUNNING} commands are running already")
         command = Command(output_bytes, merge_output=merge_output, command_id=command_id)
@@ -227,7 +227,7 @@ class Commands:
         while len(self._begun) > MOST_IDS:
             del self._begun[next(iter(self._begun))]
 
-    def find(self, command_id: str) -> Command:
+    def find_execution(self, command_id: str) -> Command:
         """One that was begun under an id of its caller's."""
         self._forget()
         try:

@@ -56,7 +56,7 @@ class FollowedProgram:
         self.described = described
         self.execution = execution
         self.finished = asyncio.Event()
-        self._kept = {"stdout": HeadTail(output_bytes), "stderr": HeadTail(output_bytes)}
+        self.streams = {"stdout": HeadTail(output_bytes), "stderr": HeadTail(output_bytes)}
         self.pid = 0
         self.ended = False
         self._loop = asyncio.get_running_loop()
@@ -204,7 +204,7 @@ class FollowedProgram:
 
     def report(self) -> dict[str, Any]:
         """How it ended and what it put out, as of a command that has ended; a terminal's output is stdout."""
-        end, stdout, stderr = self._exit, self._kept["stdout"], self._kept["stderr"]
+        end, stdout, stderr = self._exit, self.streams["stdout"], self.streams["stderr"]
         stopped = end is not None and end.signal is not None
         return {
             "id": self.execution,
@@ -231,7 +231,7 @@ class FollowedProgram:
 
     @property
     def kept_bytes(self) -> int:
-        return sum(each.kept_bytes for each in self._kept.values())
+        return sum(each.kept_bytes for each in self.streams.values())
 
     @property
     def is_read(self) -> bool:
@@ -276,7 +276,7 @@ class FollowedProgram:
             self._finish_when_drained()
 
     def _say(self, descriptor: int, data: bytes) -> None:
-        self._kept["stderr" if self._outputs[descriptor] == "stderr" else "stdout"].feed(data)
+        self.streams["stderr" if self._outputs[descriptor] == "stderr" else "stdout"].feed(data)
         # `at`: how much it had put out before, so that a reader who comes later knows what it has missed.
         event = {
             "event": "data",
@@ -431,6 +431,10 @@ class FollowedPrograms:
             return self._known[pid]
         except KeyError:
             raise Refusal(404, "not_found", f"no program with pid {pid} runs here") from None
+
+    def is_execution(self, execution: str) -> bool:
+        """Whether `find_execution` finds it."""
+        return execution in self._executions
 
     def find_execution(self, execution: str) -> FollowedProgram:
         """One by the execution that it is, also for a while after its end."""

@@ -54,7 +54,7 @@ class KeptCommandHandler(Handler):
 
     async def delete(self, command_id: str) -> None:
         self.control.commands.never_begin(command_id)
-        command = self.control.commands.find(command_id)
+        command = self.control.commands.find_execution(command_id)
         command.end("stopped")
         await command.finished.wait()
         self.answer(command.report())

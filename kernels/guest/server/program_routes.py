@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from typing import Any
 
 from tornado.iostream import StreamClosedError
@@ -79,6 +79,20 @@ class ExecutionHandler(Handler):
         program = self.control.programs.find_execution(execution)
         await program.finished.wait()
         self.answer(program.report())
+
+
+class OutputHandler(Handler):
+    """GET /v1/executions/{id}/output?stdout=&stderr=: what such a program, or a command under that id, has put out by
+    now after so many bytes of each stream, and where that begins."""
+
+    def get(self, execution: str) -> None:
+        programs = self.control.programs
+        known = programs if programs.is_execution(execution) else self.control.commands
+        found: dict[str, Any] = {}
+        for name, stream in known.find_execution(execution).streams.items():
+            at, data = stream.after(self.number_argument(name, 0))
+            found[name] = {"at": at, "data": b64encode(data).decode()}
+        self.answer(found)
 
 
 class ProgramHandler(FollowingHandler):

@@ -27,7 +27,7 @@ from .kernel_routes import (
     StartHandler,
     StatusHandler,
 )
-from .program_routes import ExecutionHandler, ProgramHandler, ProgramsHandler
+from .program_routes import ExecutionHandler, OutputHandler, ProgramHandler, ProgramsHandler
 from .usage_routes import UsageHandler
 from .watch_routes import WatchHandler
 
@@ -73,6 +73,7 @@ def make_application(control: Control) -> Application:
             (r"/v1/tasks/([0-9a-f-]{36})", TaskHandler, shared),
             (r"/v1/programs", ProgramsHandler, shared),
             (r"/v1/executions/([0-9a-f-]{36})", ExecutionHandler, shared),
+            (r"/v1/executions/([0-9a-f-]{36})/output", OutputHandler, shared),
             (r"/v1/programs/([0-9]{1,9})(/[a-z-]+)?", ProgramHandler, shared),
             (r"/v1/files", FilesHandler, shared),
             (r"/v1/files/stat", StatHandler, shared),

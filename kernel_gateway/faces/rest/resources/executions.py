@@ -40,6 +40,7 @@ async def list_executions(call: Call) -> ExecutionPage:
         query.cursor,
         outcomes=query.outcomes,
         newest_first=query.newest_first,
+        commands=query.commands,
     )
 
 
@@ -114,7 +115,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         list_executions,
         name="listExecutions",
         event="ListExecutions",
-        summary="List executions, oldest first or `newest_first`",
+        summary="List executions, oldest first or `newest_first`; with `commands` shell commands as well",
         result=ExecutionPage,
         query=PageOfExecutions,
         errors=ID,
@@ -148,7 +149,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         interrupt_execution,
         name="interruptExecution",
         event="InterruptExecution",
-        summary="Interrupt an execution",
+        summary="Interrupt an execution, or stop a shell command",
         result=Execution,
         errors=LIVE,
     ),

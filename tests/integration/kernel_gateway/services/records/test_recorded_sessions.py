@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-import pytest
 from sqlalchemy import Connection
 
-from kernel_gateway import errors
 from kernel_gateway.storage import executions
 from kernel_gateway.storage.executions import ExecutionRow
 from kernels.notebook import chain
@@ -85,9 +83,18 @@ async def commands(gateway: Gateway, session: Session) -> None:
     assert (about(second)["status"], about(second)["task"], about(second)["face"]) == ("ok", task.id, "agentcore")
     assert about(third)["status"] == "timeout"
     await gateway.services.tasks.stop(gateway.me, session.id, task.id)
-    assert (await gateway.services.executions.list(gateway.me, session.id)).items == [], "they are no code"
-    with pytest.raises(errors.NotFound):
-        await gateway.services.executions.get(gateway.me, session.id, first["id"])
+    executions = gateway.services.executions
+    assert (await executions.list(gateway.me, session.id)).items == [], "they are no code"
+    listed = (await executions.list(gateway.me, session.id, commands=True)).items
+    assert [(each.kind, each.exit_code, each.task, each.cell) for each in listed] == [
+        ("command", 3, None, 2),
+        ("command", None, task.id, 3),
+        ("command", 143, None, 4),
+    ]
+    assert await executions.get(gateway.me, session.id, done.execution_id or "") == listed[0]
+    page = await executions.list(gateway.me, session.id, 2, commands=True)
+    rest = await executions.list(gateway.me, session.id, 2, page.next_cursor, commands=True)
+    assert (page.total, [*page.items, *rest.items], rest.next_cursor) == (3, listed, None)
 
 
 async def same_as_the_kernels(gateway: Gateway, session: Session) -> None:

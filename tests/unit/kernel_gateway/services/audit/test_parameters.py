@@ -75,7 +75,7 @@ def test_secrets_of_answers_are_not_kept() -> None:
         "name": "laptop",
     }
     kept = select_answer(Execution("e", "s", "ok", "python", "code", 1, "now", stdout="secret"))
-    assert kept == {"id": "e", "session_id": "s", "status": "ok", "generation": 1}
+    assert kept == {"id": "e", "session_id": "s", "status": "ok", "generation": 1, "kind": "code"}
     assert select_answer(None) is None
     assert select_answer(b"bytes") is None
 

@@ -36,3 +36,24 @@ def test_never_more_than_the_limit_and_nothing_uncounted(limit: int, pieces: lis
         kept.feed(piece)
     assert kept.kept_bytes <= limit
     assert kept.kept_bytes + kept.cut_bytes == sum(map(len, pieces))
+
+
+def test_what_came_after_a_position_is_without_a_gap() -> None:
+    kept = HeadTail(10)
+    kept.feed(b"01234567")
+    assert [kept.after(position) for position in (0, 3, 5, 8)] == [
+        (0, b"01234"),
+        (3, b"34"),
+        (5, b"567"),
+        (8, b""),
+    ]
+    kept.feed(b"89abcdef")
+    assert [kept.after(position) for position in (0, 5, 8, 11, 13, 16, 20)] == [
+        (0, b"01234"),
+        (11, b"bcdef"),
+        (11, b"bcdef"),
+        (11, b"bcdef"),
+        (13, b"def"),
+        (16, b""),
+        (20, b""),
+    ]
