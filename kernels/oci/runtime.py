@@ -167,7 +167,7 @@ class OciRuntime:
 
     async def mark_workspace_ready(self, sandbox_id: str) -> None:
         places = self._places(sandbox_id)
-        await self._in_thread(places.workspace_ready.touch)
+        await self._in_thread(lambda: self._mark_workspace_ready(places))
 
     async def reopen(self, sandbox_id: str) -> None:
         await self._in_thread(lambda: self._reopen(self._places(sandbox_id)))
@@ -308,6 +308,7 @@ class OciRuntime:
             command.run(spec.sandbox_id, config, places.bundle, places.log)
         self._hold_sockets(spec, places, command)
         self._favour(places)
+        self.cgroups.let_burst(spec.sandbox_id)
         self._show(places, user)
         return self._info(places)
 
@@ -349,11 +350,17 @@ class OciRuntime:
     def _claim(self, places: SandboxPlaces, *, workspace_ready: bool) -> SandboxUsage:
         if not places.spare.exists():
             raise SandboxGone(f"there is no spare sandbox {places.sandbox_id}")
+        self.cgroups.end_burst(places.sandbox_id)
         self.cgroups.give_full_share(places.sandbox_id)
         usage = self._usage(places)
         if workspace_ready:
             places.workspace_ready.touch()
         return usage
+
+    def _mark_workspace_ready(self, places: SandboxPlaces) -> None:
+        """Code may run from now on."""
+        self.cgroups.end_burst(places.sandbox_id)
+        places.workspace_ready.touch()
 
     def _listen(self, places: SandboxPlaces, name: str) -> socket.socket:
         root = places.read_journal()

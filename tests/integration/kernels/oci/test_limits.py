@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from kernels.environment import Resources
 from kernels.errors import SandboxFailed, SandboxGone
+from kernels.sandbox import SandboxSpec
 from tests import control_groups
 from tests.integration.kernels.oci.conftest import Sandboxes, Test
 
@@ -112,5 +114,27 @@ def test_processor_time_is_held_to_the_environment(in_sandboxes: Callable[[Test]
         assert quota
         left, _ = groups.processors_left(top=sandboxes.runtime.settings.runtime == "crun")
         assert set(quota) == {min(round(2048 / 1769 * 100_000 + 0.5), left * 100_000)}
+
+    in_sandboxes(test)
+
+
+def test_more_processor_time_is_there_only_until_code_may_run(in_sandboxes: Callable[[Test], None]) -> None:
+    async def test(sandboxes: Sandboxes) -> None:
+        runtime = sandboxes.runtime
+
+        def find_bursts(sandbox_id: str) -> set[str]:
+            name = f"{sandbox_id}/cpu.max.burst" if runtime.cgroups.unified else f"{sandbox_id}/cpu.cfs_burst_us"
+            found = (control_groups.find(name, one.mount) for one in runtime.cgroups.hierarchies)
+            return {path.read_text().strip() for paths in found for path in paths}
+
+        new = (await sandboxes.create()).sandbox_id
+        assert find_bursts(new) not in ({"0"}, set())
+        await runtime.mark_workspace_ready(new)
+        assert find_bursts(new) == {"0"}
+        spare = str(uuid.uuid4())
+        await runtime.create(SandboxSpec(spare, sandboxes.environment, spare=True))
+        assert find_bursts(spare) not in ({"0"}, set())
+        await runtime.claim(spare)
+        assert find_bursts(spare) == {"0"}
 
     in_sandboxes(test)

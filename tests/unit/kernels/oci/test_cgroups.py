@@ -155,6 +155,29 @@ def test_v2_s_quotas_are_those_beside_the_service_s_group(tmp_path: Path) -> Non
     assert groups.processors_left(top=False) == (0.25, tmp_path / "system.slice")
 
 
+def test_a_burst_is_of_one_quota_until_it_ends(tmp_path: Path) -> None:
+    v1 = Cgroups("sandcell-t", mounts=V1.format(root=tmp_path / "v1"), own=V1_OWN)
+    v2 = Cgroups("sandcell-t", mounts=V2.format(root=tmp_path / "v2"), own=V2_OWN)
+    old = Cgroups("sandcell-t", mounts=V2.format(root=tmp_path / "old"), own=V2_OWN)
+    first = v1._directories("a")[0].relative_to(v1.hierarchies[0].mount)
+    of_v1 = next(one.mount for one in v1.hierarchies if "cpu" in one.controllers) / first
+    of_v2, of_old = v2._directories("a")[0], old._directories("a")[0]
+    write(of_v1 / "cpu.cfs_quota_us", "115800\n")
+    write(of_v1 / "cpu.cfs_burst_us", "0\n")
+    write(of_v2 / "cpu.max", "115800 100000\n")
+    write(of_v2 / "cpu.max.burst", "0\n")
+    write(of_old / "cpu.max", "115800 100000\n")
+    for groups in (v1, v2, old):
+        groups.let_burst("a")
+        groups.let_burst("gone")
+    assert (of_v1 / "cpu.cfs_burst_us").read_text() == (of_v2 / "cpu.max.burst").read_text() == "115800"
+    for groups in (v1, v2, old):
+        groups.end_burst("a")
+        groups.end_burst("gone")
+    assert (of_v1 / "cpu.cfs_burst_us").read_text() == (of_v2 / "cpu.max.burst").read_text() == "0"
+    assert [file.name for file in of_old.iterdir()] == ["cpu.max"]
+
+
 def test_the_freezer_is_the_one_of_the_group_that_has_the_processes(tmp_path: Path) -> None:
     mounts = V1.format(root=tmp_path) + f"35 20 0:6 / {tmp_path}/freezer rw - cgroup cgroup rw,freezer\n"
     groups = Cgroups("sandcell-t", mounts=mounts, own=V1_OWN + "6:freezer:/\n")
