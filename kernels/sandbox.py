@@ -264,7 +264,8 @@ class SandboxRuntime(Protocol):
 
         Called for each HTTP connection to the guest (a few per sandbox, kept open) and for each channel of a kernel
         (four per kernel and start). Waits a second at most for a listener. Raises `NotListening`,
-        `SandboxGone`, `SandboxFailed`.
+        `SandboxGone`, `SandboxFailed`; `NotReached` where what leads there is out, and nothing is known of the sandbox:
+        who has broken off with a kernel goes on trying for longer then.
         """
 
     async def listen(self, sandbox_id: str, name: str) -> socket.socket:

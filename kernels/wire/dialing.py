@@ -22,7 +22,10 @@ class Dial(Protocol):
     """
 
     async def __call__(self, name: str, *, patience_seconds: float = 0) -> socket.socket:
-        """A connected, non-blocking stream socket. Raises `NotListening` when nothing listened in all that time."""
+        """A connected, non-blocking stream socket.
+
+        Raises `NotListening` when nothing listened in all that time, `NotReached` when that could not be seen.
+        """
 
 
 def kernel_socket(generation: int, number: int) -> str:

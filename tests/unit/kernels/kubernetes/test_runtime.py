@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kernels.environment import Environment
-from kernels.errors import NotListening, RuntimeUnusable, SandboxFailed
+from kernels.errors import NotListening, NotReached, RuntimeUnusable, SandboxFailed
 from kernels.kubernetes import manifests
 from kernels.kubernetes.pod_status import explain, runs
 from kernels.kubernetes.runtime import KubernetesRuntime
@@ -78,6 +78,15 @@ def test_without_a_configuration_the_check_says_what_to_set(tmp_path: Path) -> N
         await runtime.aclose()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(("runtime_class", "said"), [("gvisor", 1), ("kata-qemu", 1), ("runc", 0)])
+def test_the_doctor_says_of_which_pods_no_port_may_be_forwarded(runtime_class: str, said: int, tmp_path: Path) -> None:
+    settings = KubernetesSettings(classes={"python": runtime_class}, port_forward=True)
+    runtime = KubernetesRuntime(RuntimeSettings("kubernetes", tmp_path, tmp_path, kubernetes=settings))
+    found = runtime._find_unforwarded()
+    assert len(found) == said
+    assert all(not each.ok and not each.required and runtime_class in each.detail for each in found)
 
 
 SPEC = SandboxSpec("0bddc141-7f55-4b6c-8f0d-d70b7eb43059", Environment("python", "/nowhere", "sha256:abc"))
@@ -191,7 +200,7 @@ def test_of_a_pod_whose_node_is_silent_its_guest_says_whether_it_runs(
         await runtime.create(SPEC)
         assert await runtime.running(SPEC.sandbox_id)
         cluster.pods[NAME]["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
-        answers = [NotListening("nobody"), None]
+        answers = [NotListening("nobody"), NotReached("nor the node"), None]
 
         async def dial(sandbox_id: str, name: str) -> socket.socket:
             assert (sandbox_id, name) == (SPEC.sandbox_id, "guest")
@@ -200,7 +209,7 @@ def test_of_a_pod_whose_node_is_silent_its_guest_says_whether_it_runs(
             return socket.socket()
 
         monkeypatch.setattr(runtime, "dial", dial)
-        assert [await runtime.running(SPEC.sandbox_id) for _ in range(2)] == [False, True]
+        assert [await runtime.running(SPEC.sandbox_id) for _ in range(3)] == [False, False, True]
         cluster.pods[NAME]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
         assert not await runtime.running(SPEC.sandbox_id)
 
