@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from kernels.environment import Environment
-from kernels.errors import GuestRefused
 from kernels.oci.runtime import OciRuntime
 from kernels.sandbox import RuntimeSettings, SandboxSpec
 from kernels.sandboxed.kernel_launcher import KernelLauncher
@@ -77,11 +76,9 @@ async def one_sandbox(runtime: OciRuntime, environment: Environment) -> None:
         assert (await runtime.usage(sandbox_id)).cpu_seconds >= saved.cpu_seconds
         assert kernel.generation == 1
         await stage.python(LISTEN)
-        with pytest.raises(GuestRefused, match="listens at TCP port 5000"):
-            await kernel.save()
+        assert "listens at TCP port 5000" in (await kernel.save()).why
         await stage.python(BIND)
-        with pytest.raises(GuestRefused, match="Unix socket at /workspace/socket"):
-            await kernel.save()
+        assert "Unix socket at /workspace/socket" in (await kernel.save()).why
         await stage.python(DELETE)
         assert "a deleted file is open, /tmp/" in (await kernel.save()).why
         assert await stage.python("held") == "[1]"
