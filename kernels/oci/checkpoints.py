@@ -116,7 +116,7 @@ class Checkpoints:
             log.error("sandbox_not_restored %s: %s", places.sandbox_id, error)
             raise SandboxGone(why) from error
         finally:
-            shutil.rmtree(places.saved, ignore_errors=True)
+            _discard(places.saved)
 
     @staticmethod
     def make_safe(places: SandboxPlaces, command: OciCommand) -> bool:
@@ -173,6 +173,20 @@ def _digest(directory: Path) -> str:
         with each.open("rb") as file:
             digests.append(f"{each.name} {hashlib.file_digest(file, 'sha256').hexdigest()}")
     return "\n".join(digests)
+
+
+def _discard(directory: Path) -> None:
+    """Remove it; the room of its files is freed in a thread, which takes a tenth of a second for 100 MB."""
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError):
+            for each in directory.iterdir():
+                held.enter_context(each.open("rb"))
+        shutil.rmtree(directory, ignore_errors=True)
+        freeing = threading.Thread(target=(files := held.pop_all()).close)
+        try:
+            freeing.start()
+        except RuntimeError:  # the host has no thread left
+            files.close()
 
 
 def measure_saved(places: SandboxPlaces) -> int:
