@@ -80,6 +80,7 @@ async def faults(axe: str, service: RunningService, directory: Path) -> dict[str
             session.run(TABLE)
             session.run(PLOT)
             session.run("open('made.csv', 'w').write('city,mm\\nOslo,1.5\\n')")
+            session.command("ls -l made.csv")
             session.run(TYPESCRIPT, language="typescript")
             session.run("half(0)  # is not defined")
             await page.visit("about:blank")
