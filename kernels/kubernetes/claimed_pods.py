@@ -6,7 +6,6 @@ makes in its place has none, and so is nobody's.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import time
@@ -17,18 +16,19 @@ import msgspec
 from kernels.errors import SandboxFailed
 from kernels.kubernetes import claims, images, manifests, pod_status
 from kernels.kubernetes.certificates import GUEST_FILES
-from kernels.kubernetes.cluster import Cluster, Exists, Missing, Object
+from kernels.kubernetes.cluster import PODS, Cluster, Exists, Missing, Object
 from kernels.kubernetes.pods import (
     GONE_SECONDS,
     GRACE_SECONDS,
-    POLL_SECONDS,
-    SLOW_POLL_SECONDS,
     START_SECONDS,
+    await_pod,
     remove_pod,
     require_user_namespace,
 )
+from kernels.kubernetes.watch import OnChange, Watch
 from kernels.sandbox import KubernetesSettings, SandboxSpec
 
+CLAIMS: Final = "sandboxclaims"
 UNUSED_SECONDS: Final = 3600.0
 """How long a template stays that nobody asks for: the next session of its environment makes it again."""
 
@@ -36,10 +36,12 @@ UNUSED_SECONDS: Final = 3600.0
 class ClaimedPods:
     """A SandboxClaim of the sandbox's name, owned by its Secret, which names the pod that got the keys."""
 
-    def __init__(self, cluster: Cluster, settings: KubernetesSettings, service: str) -> None:
+    def __init__(self, cluster: Cluster, settings: KubernetesSettings, service: str, on_change: OnChange) -> None:
         self._cluster = cluster
         self._settings = settings
         self._service = service
+        own = f"{manifests.SERVICE}={service}"
+        self._pods, self._claims = Watch(cluster, PODS, own, on_change), Watch(cluster, CLAIMS, own)
         self._used: dict[str, float] = {}
         """Templates by name, and when each was last asked for."""
         self._began = time.monotonic()
@@ -76,13 +78,11 @@ class ClaimedPods:
     async def make(self, spec: SandboxSpec, owner: str) -> None:
         pool = self._make_template(spec)["metadata"]["name"]
         try:
-            await self._cluster.create_custom(
-                "sandboxclaims", claims.claim(self._service, spec.sandbox_id, pool, owner)
-            )
+            await self._cluster.create_custom(CLAIMS, claims.claim(self._service, spec.sandbox_id, pool, owner))
         except Exists as error:
             raise SandboxFailed(f"the claim before this one has not gone yet: {error}") from None
 
-    async def await_running(self, spec: SandboxSpec, secret: Object) -> None:
+    async def await_running(self, spec: SandboxSpec, secret: Object) -> Object:
         name = secret["metadata"]["name"]
         pod = await self._await_pod(name)
         require_user_namespace(pod, self._settings)
@@ -92,41 +92,35 @@ class ClaimedPods:
         await self._cluster.annotate_secret(name, {claims.POD: metadata["name"], claims.POD_UID: metadata["uid"]})
         line = json.dumps(beginning).encode() + b"\n"
         await self._cluster.hand_over(metadata["name"], manifests.CONTAINER, line)
+        return pod
 
     async def _await_pod(self, name: str) -> Object:
         """The pod that this claim has, once it runs. Raises SandboxFailed with what the cluster says."""
-        give_up, pause = time.monotonic() + START_SECONDS, POLL_SECONDS
-        while True:
+        give_up = time.monotonic() + START_SECONDS
+        claim: Object = {}
+        while not claims.find_sandbox(claim):
+            if (left := give_up - time.monotonic()) <= 0:
+                raise SandboxFailed(f"no pod was had within {START_SECONDS:g} s: {claims.explain(claim)}")
             try:
-                claim = await self._cluster.read_custom("sandboxclaims", name)
+                claim = await self._claims.next(name, claim, left)
             except Missing:
                 raise SandboxFailed("the claim was removed while its pod started") from None
-            why = claims.explain(claim)
-            if found := claims.find_sandbox(claim):
-                with contextlib.suppress(Missing):
-                    pod = await self._cluster.read_pod(found)
-                    if pod_status.runs(pod) and pod["status"].get("podIP"):
-                        return pod
-                    why = pod_status.explain(pod) or why
-                    if pod_status.is_hopeless(pod):
-                        raise SandboxFailed(f"the pod does not start: {why}")
-            if time.monotonic() > give_up:
-                raise SandboxFailed(f"no pod was had within {START_SECONDS:g} s: {why}")
-            await asyncio.sleep(pause)
-            pause = min(pause * 1.1, SLOW_POLL_SECONDS)
+        return await await_pod(self._pods, claims.find_sandbox(claim), made=False)
 
     async def find(self, sandbox_id: str) -> Object:
         secret = await self._cluster.read_secret(manifests.name_of(sandbox_id))
         notes = secret["metadata"].get("annotations", {})
         if claims.POD not in notes:
             raise Missing("no pod has its keys")
-        pod = await self._cluster.read_pod(notes[claims.POD])
+        pod = await self._pods.read(notes[claims.POD])
         if pod["metadata"]["uid"] != notes[claims.POD_UID]:
             raise Missing("the pod that had its keys is gone, and another one in its place")
         return pod
 
     async def tidy(self) -> None:
         """Remove templates, with their pools, that were not asked for in an hour and have no pods ready."""
+        self._pods.begin()
+        self._claims.begin()
         since = time.monotonic() - UNUSED_SECONDS
         self._used = {name: at for name, at in self._used.items() if at > since}
         if self._began > since:
@@ -149,13 +143,13 @@ class ClaimedPods:
         give_up = time.monotonic() + GONE_SECONDS
         if found := claims.find_sandbox(claim):
             with contextlib.suppress(Missing):
-                await remove_pod(self._cluster, await self._cluster.read_pod(found))
+                await remove_pod(self._cluster, self._pods, await self._pods.read(found))
         name, uid = claim["metadata"]["name"], claim["metadata"]["uid"]
         with contextlib.suppress(Missing):
-            while (await self._cluster.read_custom("sandboxclaims", name))["metadata"]["uid"] == uid:
-                if time.monotonic() > give_up:
+            while claim["metadata"]["uid"] == uid:
+                if (left := give_up - time.monotonic()) <= 0:
                     raise SandboxFailed(f"the claim {name} is still there after {GONE_SECONDS:g} s")
-                await asyncio.sleep(SLOW_POLL_SECONDS)
+                claim = await self._claims.next(name, claim, left)
 
     async def _release(self, sandbox_id: str, owner: str = "") -> Object | None:
         """Have the claim go with all that it has; returns what it was. With an `owner` that of this Secret alone.
@@ -164,12 +158,16 @@ class ClaimedPods:
         """
         name = manifests.name_of(sandbox_id)
         with contextlib.suppress(Missing):
-            claim = await self._cluster.read_custom("sandboxclaims", name)
+            claim = await self._cluster.read_custom(CLAIMS, name)
             if owner and owner not in pod_status.owners(claim):
                 return None
             with contextlib.suppress(Missing, Exists):
-                await self._cluster.delete_custom("sandboxclaims", name, claim["metadata"]["uid"])
+                await self._cluster.delete_custom(CLAIMS, name, claim["metadata"]["uid"])
                 if found := claims.find_sandbox(claim):
                     await self._cluster.delete_custom("sandboxes", found)
             return claim
         return None
+
+    async def aclose(self) -> None:
+        await self._pods.aclose()
+        await self._claims.aclose()

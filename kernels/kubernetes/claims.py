@@ -53,7 +53,7 @@ def template(service: str, spec: SandboxSpec, image: str, runtime_class: str, us
     content = {
         "podTemplate": {
             "metadata": {
-                "labels": dict(manifests.OURS),
+                "labels": {**manifests.OURS, manifests.SERVICE: service},
                 "annotations": {
                     f"{manifests.DOMAIN}/{name}": text.decode() for name, text in manifests.names_of_users(user).items()
                 },

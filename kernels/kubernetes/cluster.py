@@ -9,8 +9,9 @@ import asyncio
 import contextlib
 import functools
 import json
+import threading
 import urllib.parse
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,13 +27,17 @@ Object = dict[str, Any]
 
 REQUEST_SECONDS: Final = 15.0
 _CONNECT_SECONDS: Final = 5.0
+WATCH_SECONDS: Final = 60
+"""After which the server ends a watch: one that says nothing for longer is broken."""
+_WATCH_SLACK_SECONDS: Final = 15.0
 _THREADS: Final = 16
+PODS: Final = "pods"
 _CLAIMING: Final = (
     *(("", "pods/attach", verb) for verb in ("create", "get")),
     (claims.CORE, "sandboxes", "delete"),
     *((claims.EXTENSIONS, "sandboxtemplates", verb) for verb in ("create", "get", "delete")),
     *((claims.EXTENSIONS, "sandboxwarmpools", verb) for verb in ("create", "get", "list")),
-    *((claims.EXTENSIONS, "sandboxclaims", verb) for verb in ("create", "get", "delete")),
+    *((claims.EXTENSIONS, "sandboxclaims", verb) for verb in ("create", "get", "list", "watch", "delete")),
 )
 _FORWARDING: Final = tuple(("", "pods/portforward", verb) for verb in ("create", "get"))
 
@@ -40,7 +45,7 @@ _FORWARDING: Final = tuple(("", "pods/portforward", verb) for verb in ("create",
 def needed_rights(*, claiming: bool, forwarding: bool = False) -> tuple[tuple[str, str, str], ...]:
     """What the service's account needs in its namespace, and nothing anywhere else: groups, kinds and verbs."""
     return (
-        *(("", "pods", verb) for verb in ("get", "delete")),
+        *(("", "pods", verb) for verb in ("get", "list", "watch", "delete")),
         *(("", "secrets", verb) for verb in ("create", "get", "list", "patch", "delete")),
         *(("networking.k8s.io", "networkpolicies", verb) for verb in ("create", "get")),
         *(_CLAIMING if claiming else (("", "pods", "create"),)),
@@ -84,8 +89,51 @@ class Cluster:
     async def read_secret(self, name: str) -> Object:
         return await self._ask(lambda api: api.core.read_namespaced_secret, name)
 
-    async def read_pod(self, name: str) -> Object:
-        return await self._ask(lambda api: api.core.read_namespaced_pod, name)
+    async def read(self, kind: str, name: str) -> Object:
+        """A pod, where `kind` is PODS, or an object of one of the kinds of `claims.KINDS`; so for the next two."""
+        if kind == PODS:
+            return await self._ask(lambda api: api.core.read_namespaced_pod, name)
+        return await self.read_custom(kind, name)
+
+    async def list_all(self, kind: str, selector: str) -> Object:
+        """All of this kind, with the version from which a watch goes on."""
+        return await self._run(lambda: _decode(self._list(kind, label_selector=selector, **_RAW)))
+
+    async def watch(self, kind: str, selector: str, version: str, hear: Callable[[Object], None]) -> None:
+        """Have `hear` called with each event in the loop, until the server ends that; raises SandboxFailed."""
+        loop, over = asyncio.get_running_loop(), threading.Event()
+        responses: list[Any] = []
+
+        def follow() -> Object:
+            response = self._list(
+                kind,
+                label_selector=selector,
+                resource_version=version,
+                watch=True,
+                allow_watch_bookmarks=True,
+                timeout_seconds=WATCH_SECONDS,
+                _preload_content=False,
+                _request_timeout=(_CONNECT_SECONDS, WATCH_SECONDS + _WATCH_SLACK_SECONDS),
+            )
+            responses.append(response)
+            with contextlib.closing(response):
+                if not over.is_set():
+                    for event in _read_events(response):
+                        loop.call_soon_threadsafe(hear, event)
+            return {}
+
+        try:
+            await _run_aside(follow, f"kubernetes-{kind}")
+        finally:
+            over.set()
+            for response in responses:
+                with contextlib.suppress(Exception):  # it has ended
+                    response.shutdown()
+
+    def _list(self, kind: str, **arguments: Any) -> Any:
+        if kind == PODS:
+            return self._api.core.list_namespaced_pod(namespace=self.namespace, **arguments)
+        return self._api.custom.list_namespaced_custom_object(namespace=self.namespace, **_custom(kind), **arguments)
 
     async def annotate_secret(self, name: str, annotations: dict[str, str]) -> Object:
         body = {"metadata": {"annotations": annotations}}
@@ -245,6 +293,40 @@ def _decode(response: Any) -> Object:
     if not isinstance(found, dict):
         raise SandboxFailed("the Kubernetes API server answered what is no object")
     return found
+
+
+def _read_events(response: Any) -> Iterator[Object]:
+    """Of a watch; raises SandboxFailed where the server says that it cannot go on from there."""
+    rest = b""
+    for piece in response.stream():
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in lines:
+            event: Object = json.loads(line)
+            if event["type"] == "ERROR":
+                raise SandboxFailed(f"the Kubernetes API server ended a watch: {event['object'].get('message')}")
+            yield event
+
+
+def _run_aside(work: Callable[[], Object], name: str) -> asyncio.Future[None]:
+    """In a thread of its own, which does not keep the process from ending."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+
+    def end(error: Exception | None) -> None:
+        if not ended.done():
+            ended.set_exception(error) if error else ended.set_result(None)
+
+    def run() -> None:
+        error = None
+        try:
+            _translated(work)
+        except (SandboxFailed, RuntimeUnusable) as found:
+            error = found
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(end, error)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return ended
 
 
 def _translated(work: Callable[[], Object]) -> Object:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import time
 from typing import Final, Protocol
 
 from kernels.errors import SandboxFailed
 from kernels.kubernetes import images, manifests, pod_status
-from kernels.kubernetes.cluster import Cluster, Exists, Missing, Object
+from kernels.kubernetes.cluster import PODS, Cluster, Exists, Missing, Object
+from kernels.kubernetes.watch import OnChange, Watch
 from kernels.sandbox import KubernetesSettings, SandboxSpec
 
 START_SECONDS: Final = 120.0
@@ -22,8 +22,6 @@ Its node may be lost, or say nothing more of it; one that is there ends what is 
 GONE_SECONDS: Final = 50.0
 """How long it may stay in them all the same: something in the cluster holds it. Callers wait for 60 s."""
 GRACE_SECONDS: Final = 1
-POLL_SECONDS: Final = 0.05
-SLOW_POLL_SECONDS: Final = 0.5
 
 
 class Pods(Protocol):
@@ -35,14 +33,14 @@ class Pods(Protocol):
     async def make(self, spec: SandboxSpec, owner: str) -> None:
         """Ask for a pod; `owner` is the uid of the sandbox's Secret. Raises SandboxFailed."""
 
-    async def await_running(self, spec: SandboxSpec, secret: Object) -> None:
-        """Wait until its guest can be reached; raises SandboxFailed with the cluster's reason when it will not."""
+    async def await_running(self, spec: SandboxSpec, secret: Object) -> Object:
+        """The pod, once its guest can be reached; raises SandboxFailed with the cluster's reason when it will not."""
 
     async def find(self, sandbox_id: str) -> Object:
         """The pod that has this sandbox's keys; raises Missing."""
 
     async def tidy(self) -> None:
-        """At each sweep: remove what no sandbox needs any more."""
+        """At the start and each sweep: listen to the cluster, and remove what no sandbox needs any more."""
 
     async def kill(self, sandbox_id: str) -> None:
         """Have its end begin. Absent is fine."""
@@ -50,14 +48,18 @@ class Pods(Protocol):
     async def remove(self, sandbox_id: str, owner: str) -> None:
         """Until it is gone; with an `owner` that of this Secret alone. Absent is fine; raises SandboxFailed."""
 
+    async def aclose(self) -> None:
+        """Listen to the cluster no more."""
+
 
 class OwnPods:
     """A pod of the sandbox's name, owned by its Secret."""
 
-    def __init__(self, cluster: Cluster, settings: KubernetesSettings, service: str) -> None:
+    def __init__(self, cluster: Cluster, settings: KubernetesSettings, service: str, on_change: OnChange) -> None:
         self._cluster = cluster
         self._settings = settings
         self._service = service
+        self._watch = Watch(cluster, PODS, f"{manifests.SERVICE}={service}", on_change)
 
     async def prepare(self, spec: SandboxSpec) -> None:
         """There is nothing to prepare."""
@@ -73,14 +75,16 @@ class OwnPods:
         except Exists as error:  # of a life before, that is still ending
             raise SandboxFailed(f"the pod before this one has not gone yet: {error}") from None
 
-    async def await_running(self, spec: SandboxSpec, secret: Object) -> None:
-        require_user_namespace(await await_pod(self._cluster, secret["metadata"]["name"]), self._settings)
+    async def await_running(self, spec: SandboxSpec, secret: Object) -> Object:
+        pod = await await_pod(self._watch, secret["metadata"]["name"])
+        require_user_namespace(pod, self._settings)
+        return pod
 
     async def find(self, sandbox_id: str) -> Object:
-        return await self._cluster.read_pod(manifests.name_of(sandbox_id))
+        return await self._watch.read(manifests.name_of(sandbox_id))
 
     async def tidy(self) -> None:
-        """There is nothing but pods."""
+        self._watch.begin()
 
     async def kill(self, sandbox_id: str) -> None:
         with contextlib.suppress(Missing):
@@ -90,7 +94,10 @@ class OwnPods:
         with contextlib.suppress(Missing):
             pod = await self.find(sandbox_id)
             if not owner or owner in pod_status.owners(pod):
-                await remove_pod(self._cluster, pod)
+                await remove_pod(self._cluster, self._watch, pod)
+
+    async def aclose(self) -> None:
+        await self._watch.aclose()
 
 
 def require_user_namespace(pod: Object, settings: KubernetesSettings) -> None:
@@ -99,32 +106,39 @@ def require_user_namespace(pod: Object, settings: KubernetesSettings) -> None:
         raise SandboxFailed("the cluster does not give pods user namespaces: unset kubernetes_user_namespaces")
 
 
-async def await_pod(cluster: Cluster, name: str) -> Object:
-    """Wait until the guest's process runs; raises SandboxFailed with the cluster's reason when it will not."""
-    why, pause = "it was not placed on a node", POLL_SECONDS
+async def await_pod(pods: Watch, name: str, *, made: bool = True) -> Object:
+    """Wait until the guest's process runs; raises SandboxFailed with the cluster's reason when it will not.
+
+    `made` says that the pod is there already: one that is not there then was removed.
+    """
+    why = "it was not placed on a node" if made else "it was not made"
+    seen: Object = {}
     give_up = time.monotonic() + START_SECONDS
-    while True:
+    while (left := give_up - time.monotonic()) > 0:
         try:
-            pod = await cluster.read_pod(name)
+            seen = await pods.next(name, seen, left)
         except Missing:
-            raise SandboxFailed("the pod was removed while it started") from None
-        if pod_status.runs(pod) and pod["status"].get("podIP"):
-            return pod
-        why = pod_status.explain(pod) or why
-        if pod_status.is_hopeless(pod):
+            if made:
+                raise SandboxFailed("the pod was removed while it started") from None
+            seen = {}
+            continue
+        if pod_status.runs(seen) and seen["status"].get("podIP"):
+            return seen
+        if seen["metadata"].get("deletionTimestamp"):  # it, or one of this name of a life before
+            continue
+        why = pod_status.explain(seen) or why
+        if pod_status.is_hopeless(seen):
             raise SandboxFailed(f"the pod does not start: {why}")
-        if time.monotonic() > give_up:
-            raise SandboxFailed(f"the pod did not start within {START_SECONDS:g} s: {why}")
-        await asyncio.sleep(pause)
-        pause = min(pause * 1.1, SLOW_POLL_SECONDS)
+    raise SandboxFailed(f"the pod did not start within {START_SECONDS:g} s: {why}")
 
 
-async def remove_pod(cluster: Cluster, pod: Object) -> None:
+async def remove_pod(cluster: Cluster, pods: Watch, pod: Object) -> None:
     """Until it is gone: one of a lost node is struck off. Raises SandboxFailed when it stays."""
     name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
-    began, pause, grace = time.monotonic(), POLL_SECONDS, GRACE_SECONDS
+    began, grace = time.monotonic(), GRACE_SECONDS
     with contextlib.suppress(Missing, Exists):  # or another one has its name by now
-        await cluster.delete_pod(name, grace, uid)
+        if pod["metadata"].get("deletionGracePeriodSeconds", GRACE_SECONDS + 1) > GRACE_SECONDS:
+            await cluster.delete_pod(name, grace, uid)
         while pod["metadata"]["uid"] == uid:
             waited = time.monotonic() - began
             if waited > GONE_SECONDS:
@@ -137,6 +151,4 @@ async def remove_pod(cluster: Cluster, pod: Object) -> None:
             if grace and (asked > END_SECONDS or pod_status.has_ended(pod) or pod_status.is_cut_off(pod)):
                 grace = 0
                 await cluster.delete_pod(name, grace, uid)
-            await asyncio.sleep(pause)
-            pause = min(pause * 1.5, SLOW_POLL_SECONDS)
-            pod = await cluster.read_pod(name)
+            pod = await pods.next(name, pod, END_SECONDS - asked if grace else GONE_SECONDS - waited)

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from kernels.cancelling import cancel_all
 from kernels.errors import KernelsError, NotListening, NotReached, RuntimeUnusable, SandboxFailed, SandboxGone
 from kernels.guest_client.client import GuestClient
 from kernels.kubernetes import accounts, certificates, claims, manifests, pod_status
@@ -51,12 +52,18 @@ _UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9
 
 @dataclass
 class _End:
-    """What it takes to reach a guest."""
+    """What it takes to reach a guest, and whether that is still of use."""
 
+    pod_uid: str
     way: Way
     context: ssl.SSLContext
     account: Account
     guest: GuestClient = field(repr=False)
+    dialling: set[asyncio.Timeout] = field(default_factory=set)
+    gone: bool = False
+    """Whether its pod has ended."""
+    cut_off: bool = False
+    """Whether the cluster has lost its node, and it was not reached since."""
 
 
 class KubernetesRuntime:
@@ -69,6 +76,7 @@ class KubernetesRuntime:
         self._forwarding = Forwarding(self.cluster)
         self._ways_out = WaysOut(settings.data_directory / "pods")
         self._ends: dict[str, _End] = {}
+        self._probes: set[asyncio.Task[None]] = set()
         self._looked = False
         """Whether the files here are those of this service's sandboxes."""
         self._closed_off = False
@@ -77,7 +85,7 @@ class KubernetesRuntime:
     @functools.cached_property
     def _pods(self) -> Pods:
         kind = ClaimedPods if self.settings.kubernetes.claims else OwnPods
-        return kind(self.cluster, self.settings.kubernetes, self.service)
+        return kind(self.cluster, self.settings.kubernetes, self.service, self._note_change)
 
     @functools.cached_property
     def service(self) -> str:
@@ -169,7 +177,8 @@ class KubernetesRuntime:
         making = asyncio.create_task(self._make(spec, start))
         try:
             secret = await asyncio.shield(making)
-            await self._pods.await_running(spec, secret)
+            pod = await self._pods.await_running(spec, secret)
+            self._ends[spec.sandbox_id] = self._make_end(spec.sandbox_id, pod, secret)
         except Exists as error:
             raise SandboxFailed(f"a sandbox {spec.sandbox_id} exists already: {error}") from None
         except BaseException:
@@ -264,14 +273,27 @@ class KubernetesRuntime:
     async def dial(self, sandbox_id: str, name: str, *, patience_seconds: float = 0) -> socket.socket:
         end = await self._end(sandbox_id)
         give_up = time.monotonic() + min(patience_seconds, PATIENCE_SECONDS)
-        host = manifests.name_of(sandbox_id)
         while True:
+            if end.gone or end.cut_off:
+                raise _make_lost_error(sandbox_id, end)
             try:
-                return await self._streams.open(end.way, host, name, end.context)
+                return await self._open(sandbox_id, end, name)
             except NotListening:
                 if time.monotonic() >= give_up:
                     raise
             await asyncio.sleep(_DIAL_SECONDS)
+
+    async def _open(self, sandbox_id: str, end: _End, name: str) -> socket.socket:
+        """A stream to its guest; raises NotListening, and SandboxGone as soon as its pod has ended."""
+        limit = asyncio.timeout(None)
+        try:
+            async with limit:
+                end.dialling.add(limit)
+                return await self._streams.open(end.way, manifests.name_of(sandbox_id), name, end.context)
+        except TimeoutError:
+            raise _make_lost_error(sandbox_id, end) from None
+        finally:
+            end.dialling.discard(limit)
 
     async def listen(self, sandbox_id: str, name: str) -> socket.socket:
         _require_id(sandbox_id)
@@ -301,6 +323,9 @@ class KubernetesRuntime:
             await end.guest.aclose()
         await self._streams.aclose()
         await self._forwarding.aclose()
+        if "_pods" in self.__dict__:
+            await self._pods.aclose()
+        await cancel_all(list(self._probes))
         self.cluster.close()
 
     async def _close_off(self) -> None:
@@ -363,18 +388,55 @@ class KubernetesRuntime:
             name = manifests.name_of(sandbox_id)
             try:
                 pod, secret = await asyncio.gather(self._pods.find(sandbox_id), self.cluster.read_secret(name))
-                context = certificates.open_context(manifests.read_keys(secret))
+                made = self._make_end(sandbox_id, pod, secret)
             except (Missing, ValueError) as error:
                 raise SandboxGone(f"sandbox {sandbox_id} is gone: {error}") from None
-            address = pod.get("status", {}).get("podIP")
-            if not address:
-                raise NotListening(f"the pod of sandbox {sandbox_id} has no address")
-            guest = GuestClient(functools.partial(self.dial, sandbox_id))
-            way: Way = Direct((address, manifests.PORT))
-            if self.settings.kubernetes.port_forward:
-                way = self._forwarding.to(pod["metadata"]["name"])
-            found = self._ends.setdefault(sandbox_id, _End(way, context, accounts.open_account(pod), guest))
+            found = self._ends.setdefault(sandbox_id, made)
+        if found.gone:
+            raise _make_lost_error(sandbox_id, found)
         return found
+
+    def _make_end(self, sandbox_id: str, pod: Object, secret: Object) -> _End:
+        """Raises NotListening, ValueError where the Secret has no keys."""
+        address = pod.get("status", {}).get("podIP")
+        if not address:
+            raise NotListening(f"the pod of sandbox {sandbox_id} has no address")
+        context = certificates.open_context(manifests.read_keys(secret))
+        guest = GuestClient(functools.partial(self.dial, sandbox_id))
+        way: Way = Direct((address, manifests.PORT))
+        if self.settings.kubernetes.port_forward:
+            way = self._forwarding.to(pod["metadata"]["name"])
+        end = _End(pod["metadata"]["uid"], way, context, accounts.open_account(pod), guest)
+        end.gone = pod_status.has_ended(pod)
+        return end
+
+    def _note_change(self, found: Object, *, gone: bool) -> None:
+        """The cluster says something of a pod: with one that has ended nothing is waited for any more."""
+        uid = found["metadata"]["uid"]
+        for sandbox_id, end in [each for each in self._ends.items() if each[1].pod_uid == uid]:
+            if gone or pod_status.has_ended(found):
+                end.gone = True
+                self._break_off(sandbox_id, end)
+            elif not pod_status.is_cut_off(found):
+                end.cut_off = False
+            else:
+                probe = asyncio.create_task(self._probe(sandbox_id, end))
+                self._probes.add(probe)
+                probe.add_done_callback(self._probes.discard)
+
+    async def _probe(self, sandbox_id: str, end: _End) -> None:
+        """The cluster hears nothing of its node: the guest itself knows better."""
+        try:
+            (await self._open(sandbox_id, end, GUEST)).close()
+        except (NotListening, NotReached, SandboxGone):
+            end.cut_off = True
+            self._break_off(sandbox_id, end)
+
+    def _break_off(self, sandbox_id: str, end: _End) -> None:
+        """End all that is under way with a guest that is not there."""
+        while end.dialling:
+            end.dialling.pop().reschedule(0)
+        self._streams.cut(manifests.name_of(sandbox_id))
 
     async def _is_ours(self, sandbox_id: str) -> bool:
         """Not once another gateway has taken it: a service that was held up would end what runs on there."""
@@ -411,6 +473,12 @@ class KubernetesRuntime:
         (place / WORKSPACE).mkdir(mode=0o700)
         for each in (place / WORKSPACE, place):  # the service's own only once all in it is
             os.chown(each, uid, uid)
+
+
+def _make_lost_error(sandbox_id: str, end: _End) -> SandboxFailed:
+    if end.gone:
+        return SandboxGone(f"the pod of sandbox {sandbox_id} has ended")
+    return NotListening(f"the node of sandbox {sandbox_id} is lost")
 
 
 def _require_id(sandbox_id: str) -> None:

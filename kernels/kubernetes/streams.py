@@ -45,31 +45,38 @@ class Streams:
     """All that this process carries. `open` returns the caller's end; the other one is closed with the guest's."""
 
     def __init__(self) -> None:
-        self._carrying: set[asyncio.Task[None]] = set()
+        self._carrying: dict[asyncio.Task[None], str] = {}
+        """By the names of their guests."""
 
     async def open(self, way: Way, name: str, wanted: str, context: ssl.SSLContext) -> socket.socket:
         """A stream to the socket `wanted` of the guest whose certificate is for `name`; raises as `Way` does."""
         far = await way.connect(name, context)
         try:
             await _ask(far, wanted)
-            return await self._lead_here(far)
+            return await self._lead_here(far, name)
         except BaseException:
             far[1].transport.abort()
             raise
 
-    async def _lead_here(self, far: Stream) -> socket.socket:
+    async def _lead_here(self, far: Stream, name: str) -> socket.socket:
         ours, near = await make_pair()
         task = asyncio.create_task(_carry(near, far))
-        self._carrying.add(task)
+        self._carrying[task] = name
 
         def end(task: asyncio.Task[None]) -> None:
             """Here, since one that is cancelled may not have begun."""
-            self._carrying.discard(task)
+            del self._carrying[task]
             near[1].close()
             far[1].close()
 
         task.add_done_callback(end)
         return ours
+
+    def cut(self, name: str) -> None:
+        """End all streams to this guest: nothing comes from it any more."""
+        for task, guest in self._carrying.items():
+            if guest == name:
+                task.cancel()
 
     async def aclose(self) -> None:
         await cancel_all(list(self._carrying))

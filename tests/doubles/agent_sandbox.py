@@ -17,6 +17,7 @@ import json
 import secrets
 import ssl
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -30,6 +31,7 @@ from kernels.kubernetes.claims import CORE, EXTENSIONS, VERSION
 from tests.kubernetes_cluster import NAMESPACE
 
 Object = dict[str, Any]
+LOOK_SECONDS = 0.05
 POOL = f"{CORE}/warm-pool-sandbox"
 CLAIM = f"{CORE}/claim-uid"
 ASSIGNED = f"{CORE}/sandbox-name"
@@ -68,11 +70,13 @@ class Store:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self._objects: dict[str, dict[str, Object]] = {kind: {} for kind in KINDS}
-        self._version = 0
+        self.version = 0
 
-    def list(self, kind: str) -> list[Object]:
+    def list(self, kind: str, selector: str = "") -> list[Object]:
+        name, _, value = selector.partition("=")
         with self.lock:
-            return copy.deepcopy(list(self._objects[kind].values()))
+            found = copy.deepcopy(list(self._objects[kind].values()))
+        return [each for each in found if not name or each["metadata"].get("labels", {}).get(name) == value]
 
     def read(self, kind: str, name: str) -> Object:
         with self.lock:
@@ -114,8 +118,8 @@ class Store:
             self._objects[kind].pop(name, None)
 
     def _put(self, kind: str, found: Object) -> Object:
-        self._version += 1
-        found["metadata"]["resourceVersion"] = str(self._version)
+        self.version += 1
+        found["metadata"]["resourceVersion"] = str(self.version)
         self._objects[kind][found["metadata"]["name"]] = found
         return copy.deepcopy(found)
 
@@ -127,6 +131,11 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def _answer(self) -> None:
+        asked = parse_qs(urlsplit(self.path).query)
+        if self.command == "GET" and asked.get("watch") == ["True"]:
+            with contextlib.suppress(OSError):  # who listened has gone
+                self._watch(asked)
+            return
         try:
             status, answer = 200, self._do()
         except Refused as error:
@@ -140,6 +149,28 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
+    def _watch(self, asked: dict[str, list[str]]) -> None:
+        """Say what changes, as far as that is seen by looking again and again."""
+        plural = urlsplit(self.path).path.rpartition("/")[2]
+        kind = next(kind for kind, (its, _) in KINDS.items() if its == plural)
+        known: dict[str, Object] | None = None
+        seen, until = int(asked["resourceVersion"][0]), time.monotonic() + int(asked["timeoutSeconds"][0])
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        while time.monotonic() < until:
+            found = {each["metadata"]["name"]: each for each in self.store.list(kind, asked["labelSelector"][0])}
+            gone = [each for name, each in (known or {}).items() if name not in found]
+            changed = [each for each in found.values() if int(each["metadata"]["resourceVersion"]) > seen]
+            for what, each in [*(("DELETED", one) for one in gone), *(("MODIFIED", one) for one in changed)]:
+                line = json.dumps({"type": what, "object": each}).encode() + b"\n"
+                self.wfile.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
+            seen = max([seen, *(int(each["metadata"]["resourceVersion"]) for each in changed)])
+            known = found
+            time.sleep(LOOK_SECONDS)
+        self.wfile.write(b"0\r\n\r\n")
+
     def _do(self) -> Object:
         asked = urlsplit(self.path)
         _, _, group, *parts = asked.path.split("/")
@@ -152,11 +183,11 @@ class _Handler(BaseHTTPRequestHandler):
                 kind = kinds[plural]
                 if self.command == "POST":
                     return self.store.create(kind, body)
-                name, _, value = parse_qs(asked.query).get("labelSelector", [""])[0].partition("=")
-                found = self.store.list(kind)
-                if name:
-                    found = [each for each in found if each["metadata"].get("labels", {}).get(name) == value]
-                return {"apiVersion": f"{group}/{VERSION}", "kind": f"{kind}List", "metadata": {}, "items": found}
+                with self.store.lock:
+                    metadata = {"resourceVersion": str(self.store.version)}
+                    found = self.store.list(kind, parse_qs(asked.query).get("labelSelector", [""])[0])
+                described = {"apiVersion": f"{group}/{VERSION}", "kind": f"{kind}List", "metadata": metadata}
+                return {**described, "items": found}
             case [_, "namespaces", _, plural, name] if plural in kinds:
                 if self.command == "DELETE":
                     return self.store.remove(kinds[plural], name, body.get("preconditions", {}).get("uid", ""))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import copy
 import itertools
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from kernels.errors import SandboxFailed
 from kernels.kubernetes.cluster import Exists, Missing
 
 Object = dict[str, Any]
@@ -26,6 +29,12 @@ class ScriptedCluster:
         self.custom: dict[str, dict[str, Object]] = {}
         self.handed: list[tuple[str, bytes]] = []
         self.held = False
+        self.address = "192.0.2.1"
+        self.deaf = True
+        self.asked: list[str] = []
+        """Names of what was read by itself."""
+        self.hearers: dict[str, asyncio.Queue[Object | None]] = {}
+        """Those who watch, by kinds; None ends a watch as the server does, `{"error": ...}` as a fault."""
         self.before_secret: Callable[[], Awaitable[None]] | None = None
         self.graces: list[int] = []
         self._uids = map(str, itertools.count(1))
@@ -45,7 +54,7 @@ class ScriptedCluster:
 
     async def create_pod(self, manifest: Object) -> Object:
         ready = [{"type": "Ready", "status": "True"}]
-        status = {"phase": "Running", "podIP": "192.0.2.1", "conditions": ready}
+        status = {"phase": "Running", "podIP": self.address, "conditions": ready}
         return self.put(
             self.pods, {**manifest, "status": {**status, "containerStatuses": [{"state": {"running": {}}}]}}
         )
@@ -59,8 +68,31 @@ class ScriptedCluster:
     async def read_secret(self, name: str) -> Object:
         return _read(self.secrets, name)
 
-    async def read_pod(self, name: str) -> Object:
-        return _read(self.pods, name)
+    def _of(self, kind: str) -> dict[str, Object]:
+        return self.pods if kind == "pods" else self.custom.setdefault(kind, {})
+
+    async def read(self, kind: str, name: str) -> Object:
+        self.asked.append(name)
+        return copy.deepcopy(_read(self._of(kind), name))
+
+    async def list_all(self, kind: str, selector: str) -> Object:
+        """Refused while it is `deaf`, as nothing is said either."""
+        if self.deaf:
+            raise SandboxFailed("the API server says nothing")
+        self.hearers[kind] = asyncio.Queue()
+        return {"metadata": {"resourceVersion": "1"}, "items": copy.deepcopy(list(self._of(kind).values()))}
+
+    async def watch(self, kind: str, selector: str, version: str, hear: Callable[[Object], None]) -> None:
+        while (event := await self.hearers[kind].get()) is not None:
+            if "error" in event:
+                raise SandboxFailed(event["error"])
+            hear(copy.deepcopy(event))
+
+    def say(self, kind: str, what: str, found: Object) -> None:
+        """To who watches: that it was ADDED, MODIFIED or DELETED."""
+        found["metadata"]["resourceVersion"] = next(self._uids)
+        if kind in self.hearers:
+            self.hearers[kind].put_nowait({"type": what, "object": found})
 
     async def list_secrets(self, selector: str) -> list[Object]:
         name, _, value = selector.partition("=")

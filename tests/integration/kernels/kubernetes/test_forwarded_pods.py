@@ -187,7 +187,7 @@ def test_a_service_that_may_not_forward_does_not_start(
 ) -> None:
     account = ["-n", "sandcell", "create"]
     cluster.kubectl(*account, "serviceaccount", "plain")
-    role = ["role", "plain", "--verb=create,get,list,patch,delete", "--resource=pods,secrets,networkpolicies"]
+    role = ["role", "plain", "--verb=create,get,list,patch,watch,delete", "--resource=pods,secrets,networkpolicies"]
     cluster.kubectl(*account, *role)
     cluster.kubectl(*account, "rolebinding", "plain", "--role=plain", "--serviceaccount=sandcell:plain")
     config = tmp_path / "kubeconfig"

@@ -85,6 +85,20 @@ def test_bytes_go_both_ways_until_an_end_closes(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_what_is_under_way_with_a_guest_that_is_lost_ends_and_nothing_else(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with place(tmp_path) as there:
+            reader, writer = await asyncio.open_connection(sock=await there.open("guest"))
+            there.streams.cut("sandcell-of-another")
+            writer.write(b"x")
+            assert await reader.readexactly(2) == b"xx"
+            there.streams.cut(NAME)
+            assert await reader.read() == b""
+            writer.close()
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("wanted", ["relay", "kernel/g1-1", "kernel/../guest/http.sock", "http.sock", ""])
 def test_what_nobody_listens_at_is_said_at_once(wanted: str, tmp_path: Path) -> None:
     async def run() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kernels.environment import Environment
-from kernels.errors import NotListening, NotReached, RuntimeUnusable, SandboxFailed
+from kernels.errors import NotListening, NotReached, RuntimeUnusable, SandboxFailed, SandboxGone
 from kernels.kubernetes import manifests
 from kernels.kubernetes.pod_status import explain, runs
 from kernels.kubernetes.runtime import KubernetesRuntime
@@ -171,7 +171,7 @@ def test_a_pod_goes_from_a_gateway_that_is_gone_to_another_and_the_first_leaves_
 def test_a_pod_that_cannot_be_looked_at_is_listed_by_who_tried_to_take_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fail(_: str) -> None:
+    async def fail(*_: str) -> None:
         raise SandboxFailed("the API server did not answer")
 
     async def run() -> None:
@@ -180,7 +180,7 @@ def test_a_pod_that_cannot_be_looked_at_is_listed_by_who_tried_to_take_it(
         second.cluster = cluster  # type: ignore[assignment]
         await first.create(SPEC)
         with monkeypatch.context() as patches:
-            patches.setattr(cluster, "read_pod", fail)
+            patches.setattr(cluster, "read", fail)
             with pytest.raises(SandboxFailed, match="did not answer"):
                 await second.reopen(SPEC.sandbox_id)
         (info,) = await second.list()
@@ -214,6 +214,69 @@ def test_of_a_pod_whose_node_is_silent_its_guest_says_whether_it_runs(
         assert not await runtime.running(SPEC.sandbox_id)
 
     asyncio.run(run())
+
+
+def test_a_guest_whose_pod_is_known_to_be_gone_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kernels.kubernetes.streams.CONNECT_SECONDS", 1000)
+
+    async def run(silent: socket.socket) -> None:
+        monkeypatch.setattr(manifests, "PORT", silent.getsockname()[1])
+        runtime, cluster = await hear(tmp_path)
+        dialling = asyncio.create_task(runtime.dial(SPEC.sandbox_id, "guest"))
+        connected, _ = await asyncio.to_thread(silent.accept)
+        with connected:
+            assert not dialling.done()
+            cluster.say("pods", "DELETED", cluster.pods.pop(NAME))
+            with pytest.raises(SandboxGone):
+                await dialling
+        with pytest.raises(SandboxGone):
+            await runtime.dial(SPEC.sandbox_id, "guest", patience_seconds=1000)
+        assert not await runtime.running(SPEC.sandbox_id)
+        await runtime.aclose()
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        asyncio.run(asyncio.wait_for(run(silent), 120))
+
+
+def test_a_guest_that_does_not_answer_is_not_waited_for_while_the_cluster_has_lost_its_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kernels.kubernetes.streams.CONNECT_SECONDS", 0.1)
+
+    async def run(silent: socket.socket) -> None:
+        monkeypatch.setattr(manifests, "PORT", silent.getsockname()[1])
+        runtime, cluster = await hear(tmp_path)
+
+        def is_given_up() -> bool:
+            return runtime._ends[SPEC.sandbox_id].cut_off
+
+        cluster.pods[NAME]["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+        cluster.say("pods", "MODIFIED", cluster.pods[NAME])
+        while not is_given_up():
+            await asyncio.sleep(0.01)
+        monkeypatch.setattr("kernels.kubernetes.streams.CONNECT_SECONDS", 1000)
+        assert not await runtime.running(SPEC.sandbox_id)
+        cluster.pods[NAME]["status"]["conditions"] = [READY]
+        cluster.say("pods", "MODIFIED", cluster.pods[NAME])
+        while is_given_up():
+            await asyncio.sleep(0.01)
+        assert await runtime.running(SPEC.sandbox_id)
+        await runtime.aclose()
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        asyncio.run(asyncio.wait_for(run(silent), 120))
+
+
+async def hear(directory: Path) -> tuple[KubernetesRuntime, ScriptedCluster]:
+    """With a pod, of which the service hears, at an address that takes connections and says nothing."""
+    runtime, cluster = script(directory)
+    cluster.deaf, cluster.address = False, "127.0.0.1"
+    await runtime.create(SPEC)
+    while "pods" not in cluster.hearers:
+        await asyncio.sleep(0)
+    return runtime, cluster
 
 
 def test_a_pod_that_something_holds_is_waited_for_to_a_bound_and_its_record_stays(
