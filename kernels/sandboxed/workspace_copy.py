@@ -60,6 +60,8 @@ class WorkspaceCopy:
         self._top = Path(directory)
         self._most_bytes = most_bytes
         self._versions: dict[str, tuple[str, str, int]] = {}
+        self._taken: list[FileStat] | None = None
+        """What the guest listed the last time, if the copy has all of it."""
         self._live = False
         self._pulling = asyncio.Lock()
         self.unknown: Mapping[bytes, str] = {}
@@ -108,6 +110,9 @@ class WorkspaceCopy:
 
     async def _pull(self) -> None:
         listed = await self._guest.list_tree(_TOP, limit=MOST_NAMES)
+        if listed == self._taken:  # as after most executions
+            return
+        self._taken = None
         wanted, beyond = split_reachable(check(listed, self._most_bytes), len(os.fsencode(self._top)))
         gone = await _in_thread(_find_gone, self._top, wanted, self._most_bytes)
         if gone:  # under another name they may be among what is still to come: until then the store keeps them
@@ -118,7 +123,7 @@ class WorkspaceCopy:
         unknown |= {os.fsencode(path): "its path is too long" for path in beyond}
         small: dict[str, FileStat] = {}
         for path, entry in wanted.items():  # a directory comes before what is in it
-            place, known = self._top / path, (entry.kind, entry.version, entry.mode)
+            place, known = self._top / path, _describe(entry)
             if self._versions.get(path) == known:
                 continue
             if entry.kind == "directory":
@@ -133,9 +138,11 @@ class WorkspaceCopy:
             self._versions[path] = known
         for group in share_out(small):
             for path in await self._take_together(group, unknown):
-                self._versions[path] = (small[path].kind, small[path].version, small[path].mode)
+                self._versions[path] = _describe(small[path])
         self.unknown = unknown
         self._top.with_name(_WHOLE).touch()
+        if not unknown and self._versions == {path: _describe(entry) for path, entry in wanted.items()}:
+            self._taken = listed
 
     async def _take_together(self, group: Mapping[str, FileStat], unknown: dict[bytes, str]) -> list[str]:
         """Put these files there; gives those that could be. The others are as with `_take_file`."""
@@ -206,6 +213,11 @@ def share_out(files: Mapping[str, FileStat]) -> Iterator[dict[str, FileStat]]:
         held, names = held + size, names + length
     if group:
         yield group
+
+
+def _describe(entry: FileStat) -> tuple[str, str, int]:
+    """What differs once it has changed."""
+    return entry.kind, entry.version, entry.mode
 
 
 def _finish(unfinished: Path, entry: FileStat, place: Path) -> None:

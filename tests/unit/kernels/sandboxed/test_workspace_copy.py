@@ -193,6 +193,27 @@ def test_what_changed_is_fetched_and_what_did_not_is_not(tmp_path: Path) -> None
     asyncio.run(run())
 
 
+def test_a_list_that_is_the_last_one_again_is_not_compared_with_the_copy(tmp_path: Path) -> None:
+    async def run() -> None:
+        guest = ScriptedGuest({})
+        copy, top = make(guest, tmp_path)
+        (top / "of-an-earlier-process").touch()
+        copy.go_on()
+        await copy.pull()
+        assert list(top.iterdir()) == []
+        (top / "put-here-by-the-test").touch()
+        await copy.pull()
+        assert [each.name for each in top.iterdir()] == ["put-here-by-the-test"]
+        guest.files, guest.closed = {"a": b"closed"}, {"a"}
+        await copy.pull()
+        assert list(top.iterdir()) == []
+        guest.closed = set()
+        await copy.pull()  # the same list, of which something had not come
+        assert [each.name for each in top.iterdir()] == ["a"]
+
+    asyncio.run(run())
+
+
 def test_what_nobody_can_look_at_is_unknown_and_kept(tmp_path: Path) -> None:
     async def run() -> None:
         guest = ScriptedGuest({"d/a": b"in a directory", "d/e/b": b"deep", "f": b"one"})
