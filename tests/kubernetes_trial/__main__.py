@@ -130,7 +130,7 @@ def run(place: Place, trial: Trial, size: Size) -> str:
         happened.append(_happen(trial, "cut_gateway", lambda: faults.cut_gateway(trial, size.cut_seconds)))
         happened += [each.result() for each in others]
     happened.append(_happen(trial, "stop_api_server", lambda: faults.stop_api_server(trial, size.away_seconds)))
-    for fault in (faults.stop_gateway, faults.lose_gateway):
+    for fault in (faults.stop_gateway, faults.hang_gateway, faults.lose_gateway):
         happened.append(_happen(trial, fault.__name__, lambda fault=fault: fault(trial, place.gateways)))
     trial.each(trial.client.stop_session, trial.sessions)
     say("all sessions are stopped")

@@ -10,9 +10,15 @@ import threading
 import time
 
 from sandcell import Client
+from sandcell.errors import SandcellError
+from sandcell.models.executions import Execution
 from tests.kubernetes_cluster import NAMESPACE, PREFIX
 from tests.kubernetes_trial.gateways import NODE, Gateways
 from tests.kubernetes_trial.trial import GUARD_SECONDS, Trial
+
+LINES = 40
+TAKEN_OVER = "gateway_taken_over"
+"""What a gateway logs that finds that another has its sessions."""
 
 
 def drain(trial: Trial) -> str:
@@ -133,19 +139,13 @@ def exhaust_quota(trial: Trial) -> str:
 
 def stop_gateway(trial: Trial, gateways: Gateways) -> str:
     """One is scaled away while code runs in all sessions: the other has them, and nothing of it is lost."""
-    lines = 40
-    count = f"import time\nfor n in range({lines}):\n    print(n, flush=True)\n    time.sleep(0.25)"
-    runs = list(trial.pool.map(lambda one: (one, trial.client.submit(one, count)), trial.sessions))
+    runs = _count(trial, trial.sessions)
     gateways.scale(1)
     began = time.monotonic()
     trial.clients[1:] = []
     trial.each(lambda one: trial.reach(one, "kept"), trial.sessions)
     seconds = time.monotonic() - began
-    said = "".join(f"{n}\n" for n in range(lines))
-    for session, execution in runs:
-        result = trial.client.wait(session, execution.id)
-        if result.status != "ok" or result.stdout != said:
-            trial.findings.append(f"{session} ran when its gateway was stopped, and has {result!r}"[:1000])
+    _require_counted(trial, runs)
     trial.require_unharmed(trial.sessions)
     trial.require(lambda: gateways.ready(1), "a gateway that was scaled away is still there")
     gateways.scale(2)
@@ -153,12 +153,27 @@ def stop_gateway(trial: Trial, gateways: Gateways) -> str:
     return f"a gateway scaled away: all sessions were reached at the other one, running, within {seconds:.1f} s"
 
 
+def hang_gateway(trial: Trial, gateways: Gateways) -> str:
+    """It stands still while code runs in its pods: the other one has them, and it lets go when it goes on."""
+    sessions = _start_at_second(trial)
+    logged = gateways.count_logged(TAKEN_OVER)
+    runs = _count(trial, sessions)
+    second = trial.clients.pop()
+    with gateways.hung():
+        began = time.monotonic()
+        trial.each(lambda one: trial.reach(one, "kept"), sessions)
+        seconds = time.monotonic() - began
+        _require_counted(trial, runs)
+    trial.require(lambda: gateways.count_logged(TAKEN_OVER) > logged, "a gateway that hung does not let go")
+    trial.require(lambda: _reaches(second, sessions[0]), "a gateway that hung does not serve again")
+    trial.clients.append(second)
+    trial.require_unharmed(sessions * 2)  # by each of them
+    return f"a gateway that hung: its sessions were reached at the other one, running, within {seconds:.1f} s"
+
+
 def lose_gateway(trial: Trial, gateways: Gateways) -> str:
     """It is killed; its pods run on, and the other one has them, or itself when it is back."""
-    sessions = [trial.clients[1].start_session().id for _ in range(3)]  # the others may be at the first by now
-    for each in sessions:
-        trial.client.run(each, "x = 42\nopen('kept', 'w').write('kept')", sync="before_return")
-    trial.sessions += sessions
+    _start_at_second(trial)
     restarts, began = gateways.restarts(), time.monotonic()
     gateways.kill()
     trial.clients[1:] = []
@@ -176,6 +191,37 @@ def miss_image(trial: Trial, client: Client) -> str:
     """Nodes do not get the image."""
     trial.require_refused("ErrImagePull", client)
     return "image that no node gets: refused with the cluster's words"
+
+
+def _reaches(client: Client, session: str) -> bool:
+    try:
+        client.download(session, "kept")
+    except SandcellError:
+        return False
+    return True
+
+
+def _start_at_second(trial: Trial) -> list[str]:
+    """Sessions of the second gateway: the others may all be at the first by now."""
+    sessions = [trial.clients[1].start_session().id for _ in range(3)]
+    for each in sessions:
+        trial.client.run(each, "x = 42\nopen('kept', 'w').write('kept')", sync="before_return")
+    trial.sessions += sessions
+    return sessions
+
+
+def _count(trial: Trial, sessions: list[str]) -> list[tuple[str, Execution]]:
+    """Have code run there that prints for ten seconds."""
+    code = f"import time\nfor n in range({LINES}):\n    print(n, flush=True)\n    time.sleep(0.25)"
+    return list(trial.pool.map(lambda one: (one, trial.client.submit(one, code)), sessions))
+
+
+def _require_counted(trial: Trial, runs: list[tuple[str, Execution]]) -> None:
+    said = "".join(f"{n}\n" for n in range(LINES))
+    for session, execution in runs:
+        result = trial.client.wait(session, execution.id)
+        if result.status != "ok" or result.stdout != said:
+            trial.findings.append(f"{session} ran when its gateway went away, and has {result!r}"[:1000])
 
 
 def _quota_counts(trial: Trial) -> bool:

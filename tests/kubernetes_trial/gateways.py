@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -74,12 +75,29 @@ class Gateways:
 
     def kill(self) -> None:
         """All processes of the second one at once; its node starts it again."""
+        self._signal(signal.SIGKILL)
+
+    @contextlib.contextmanager
+    def hung(self) -> Iterator[None]:
+        """All processes of the second one stand still, and then go on."""
+        self._signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._signal(signal.SIGCONT)
+
+    def _signal(self, number: int) -> None:
         pod = next(each for each in find_pods(self._cluster) if each["metadata"]["name"] == f"{RELEASE}-1")
         files = [each / "cgroup.procs" for each in find_groups(pod)]
         for pid in {pid for file in files if file.exists() for pid in file.read_text().split()}:
             with contextlib.suppress(OSError):  # one ends with another
                 if b"python" in Path(f"/proc/{pid}/cmdline").read_bytes():  # not what holds the pod
-                    os.kill(int(pid), signal.SIGKILL)
+                    os.kill(int(pid), number)
+
+    def count_logged(self, words: str) -> int:
+        """How often those that run have logged this."""
+        found = [each["metadata"]["name"] for each in find_pods(self._cluster)]
+        return sum(self._cluster.kubectl("-n", NAMESPACE, "logs", each).count(words) for each in found)
 
     def list_files(self) -> list[str]:
         """What they keep on their volumes of sandboxes."""
