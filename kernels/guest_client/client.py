@@ -36,7 +36,8 @@ MAX_EVENT_BYTES = 64 * 1024
 SILENCE_SECONDS = 18.0
 """Without a heartbeat for this long, of which the guest sends three in that time, it is asked whether it lives."""
 CALL_SECONDS = 15.0
-START_SECONDS = 20.0
+START_SECONDS = 30.0
+"""More than a guest takes to kill what is left before it starts a kernel."""
 PROBE_SECONDS = 3.0
 FOLLOW_AGAIN_SECONDS = 0.1
 DYING_ROUNDS = 50
@@ -62,6 +63,8 @@ class GuestClient:
         """`sending_bytes` as `GuestTransport` has it, for what a host sends in bulk: a guest need not read it."""
         self.awake: Callable[[], Awaitable[None]] | None = None
         """Set while the sandbox stands still: awaited before each call, which a stopped guest would not answer."""
+        self.heard = 0.0
+        """When the guest said something last of its own accord, by the loop's clock: an event, or a heartbeat."""
         self._calls = 0
         self._dial = dial
         self._transport = GuestTransport(dial, sending_bytes)
@@ -534,6 +537,7 @@ class GuestClient:
             aclosing(self._lines(response)) as lines,
         ):
             async for line in lines:
+                self.heard = asyncio.get_running_loop().time()
                 yield line
 
     async def _lines(self, response: Answer) -> AsyncGenerator[dict[str, Any]]:

@@ -271,11 +271,21 @@ class Cgroups:
     def kill(self, sandbox_id: str) -> None:
         """Send SIGKILL to all processes of the sandbox's group, those that are started meanwhile too; raises `OSError`.
 
-        None waits for its end, which one that a v1 freezer has stopped meets when it goes on.
+        None waits for its end, which one that a v1 freezer has stopped meets when it goes on. From then on the group
+        has no quota: hundreds that end need the processors for longer than a runtime waits for them.
         """
         group = self._directories(sandbox_id)[0] if self.unified else self._v1("pids", sandbox_id)
         if group.name != sandbox_id:
             return
+        self._kill_all(group)
+        with contextlib.suppress(OSError, KeyError):
+            place = self._processor_group(sandbox_id)
+            if place.name == sandbox_id:
+                with open(place / _BURST[self.unified][0], "w", opener=_open_existing) as file:
+                    file.write("max" if self.unified else "-1")
+
+    @staticmethod
+    def _kill_all(group: Path) -> None:
         if (file := group / "cgroup.kill").exists():  # since Linux 5.14, on v2
             file.write_text("1")
             return

@@ -540,7 +540,9 @@ class OciRuntime:
         """Take back everything, in the reverse order of `_build`; a step with nothing to take is harmless."""
         if not any(place.exists() for place in (places.home, places.transport, places.view)):
             return
-        self._idle_memory.thaw(places.sandbox_id)  # what a v1 freezer has stopped cannot be killed
+        with contextlib.suppress(OSError):  # what is left of it its runtime kills
+            self.cgroups.kill(places.sandbox_id)
+        self._idle_memory.thaw(places.sandbox_id)  # what a v1 freezer has stopped dies as it goes on
         self._maker(places).delete(places.sandbox_id)
         if not self.cgroups.remove(places.sandbox_id):
             raise SandboxFailed(f"processes of sandbox {places.sandbox_id} do not end; destroy will be tried again")

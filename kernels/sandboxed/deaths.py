@@ -130,6 +130,12 @@ async def sandbox_death(kills: MemoryKills) -> Death:
     return Death("sandbox", "the sandbox ended: its first process is gone, and with it every global and /tmp")
 
 
+def silent_death(seconds: float) -> Death:
+    """A sandbox that was given up: whatever its guest is at, nobody can use it."""
+    why = f"its first process runs but did not answer for {seconds:.0f} s"
+    return Death("sandbox", f"the sandbox was given up: {why}; every global and /tmp are gone")
+
+
 def deadline_death(timeout_seconds: float, grace_seconds: float, lost: str, silent_seconds: float = 0.0) -> Death:
     """Code that did not stop, or whose end was not heard: its guest has been in the middle of a message for so long."""
     silent = silent_seconds >= SILENT_SECONDS

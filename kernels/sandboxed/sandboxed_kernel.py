@@ -25,7 +25,14 @@ from kernels.execution.variables import find_deleted_file
 from kernels.guest_client.client import GuestClient, KernelExit, KernelStarted
 from kernels.kernelspec import Kernelspec
 from kernels.sandbox import PagedOut, SandboxInfo, SandboxRuntime, SandboxUsage
-from kernels.sandboxed.deaths import GLOBALS_GONE, MemoryKills, deadline_death, kernel_death, sandbox_death
+from kernels.sandboxed.deaths import (
+    GLOBALS_GONE,
+    MemoryKills,
+    deadline_death,
+    kernel_death,
+    sandbox_death,
+    silent_death,
+)
 from kernels.sandboxed.declared_kernel import DeclaredKernel
 from kernels.sandboxed.deno_kernel import DenoKernel
 from kernels.sandboxed.former_kernel import hub_of
@@ -45,14 +52,15 @@ log = logging.getLogger(__name__)
 _START_TRIES: Final = 3
 _KILL_SECONDS: Final = 5.0
 """How long the end of code that did not stop waits for the next kernel: the guest may not answer any more."""
-_DRAIN_SECONDS: Final = 2.0
-"""How long a kernel's last words are waited for once it has ended."""
+_DRAIN_SECONDS: Final = 10.0
+"""How long a kernel's last words are waited for once it has ended: the guest says at once when there are no more."""
 _ADOPT_SECONDS: Final = 60.0
 """The same of one that ended while no service was there: who takes it up has things to do before."""
+_SILENT_SECONDS: Final = 300.0
+"""How long a guest may say nothing while its sandbox runs: code in it, or a busy host, may keep it from its turn."""
 _SILENCES: Final = 6
-"""How often in a row a guest that cannot be followed is given another chance while its sandbox runs."""
+"""How often it is looked for in that time, at least: it may be this process that stood still."""
 _SILENCE_PAUSE_SECONDS: Final = 0.5
-_STEADY_SECONDS: Final = 60.0
 _ALIVE_SECONDS: Final = 0.5
 """How often a sandbox that starts is asked whether it still lives."""
 WARM_UPS: Final = 3
@@ -606,20 +614,21 @@ class SandboxedKernel:
                 return
 
     async def _watch(self) -> None:
-        """Follow the guest. A silent one is not a dead sandbox: user code may starve it for a while."""
-        silences = 0
-        while silences < _SILENCES:
-            followed_since = asyncio.get_running_loop().time()
+        """Follow the guest. A silent one is not a dead sandbox: that is one whose first process is gone."""
+        loop = asyncio.get_running_loop()
+        heard, silences = loop.time(), 0
+        while silences < _SILENCES or loop.time() - heard < _SILENT_SECONDS:
             await self.guest.watch(
                 lambda _started: None, self._kernel_exited, lambda: None, on_second_exit=self._second_exited
             )
             runs = await self._runs()
             if runs is False:
-                break
-            steady = asyncio.get_running_loop().time() - followed_since > _STEADY_SECONDS
-            silences = 0 if steady or runs is None else silences + 1
+                self._sandbox_gone(await sandbox_death(self._kills))
+                return
+            latest = loop.time() if runs is None else self.guest.heard
+            heard, silences = (latest, 0) if latest > heard else (heard, silences + 1)
             await asyncio.sleep(_SILENCE_PAUSE_SECONDS)
-        self._sandbox_gone(await sandbox_death(self._kills))
+        self._sandbox_gone(silent_death(loop.time() - heard))
 
     async def _runs(self) -> bool | None:
         """Whether the sandbox's first process is there; None while that cannot be known."""

@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 _ONE_TRY: Final = 0.4
 """The part of the time for a start after which another kernel is tried."""
 _INTERRUPT_SECONDS: Final = 5.0
-_DRAIN_SECONDS: Final = 2.0
+_DRAIN_SECONDS: Final = 10.0
 _SILENT: Final = (
     "the kernel for {title} did not answer in time (it may have run code from before the service restarted), so it was"
     " killed; its globals are gone"

@@ -24,12 +24,10 @@ from kernels.wire.channel import MAX_MESSAGE_BYTES, READ_BYTES, Pace
 from kernels.wire.connection import KernelConnection
 from kernels.wire.dialing import POLL_SECONDS
 
-RESUME_SECONDS: Final = 3.0
-"""How long a connection that broke is tried to be made again."""
+RESUME_SECONDS: Final = 60.0
+"""How long a connection that broke is tried to be made again. That a sandbox or a kernel is gone is known sooner."""
 UNREACHED_SECONDS: Final = 600.0
 """How long it is, from when the way to the sandbox is out: that says nothing of the guest."""
-RESTORED_SECONDS: Final = 20.0
-"""The same of a guest that was restored: it listens again once it has seen that."""
 MOST_RESUMED: Final = 50
 """How often without a steady time between: a relay that breaks off again and again is none."""
 STEADY_SECONDS: Final = 60.0
@@ -234,7 +232,7 @@ class RelayLink:
         """Connect again where that was broken off; what was sent meanwhile goes out."""
         if self._suspended and not self._closed:
             self._suspended = False
-            self._resuming = asyncio.create_task(self._resume("the guest did not come back", RESTORED_SECONDS))
+            self._resuming = asyncio.create_task(self._resume("the guest did not come back"))
 
     def close(self) -> None:
         """Drop the connection; nothing is called any more."""
@@ -345,17 +343,17 @@ class RelayLink:
         if connection.refused or self._resumed > MOST_RESUMED:
             self._handlers.lost(why)
         else:
-            self._resuming = asyncio.create_task(self._resume(why, RESUME_SECONDS))
+            self._resuming = asyncio.create_task(self._resume(why))
 
-    async def _resume(self, why: str, seconds: float) -> None:
+    async def _resume(self, why: str) -> None:
         """Connect again, ask for what came since, and send again what did not arrive."""
         loop = asyncio.get_running_loop()
         most = loop.time() + UNREACHED_SECONDS
-        patience = asyncio.timeout(seconds)
+        patience = asyncio.timeout(RESUME_SECONDS)
 
         def wait_on() -> None:
             if not patience.expired():
-                patience.reschedule(min(loop.time() + seconds, most))
+                patience.reschedule(min(loop.time() + RESUME_SECONDS, most))
 
         try:
             async with patience:

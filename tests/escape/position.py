@@ -151,7 +151,8 @@ class Position:
         self._prepare()
         result = self._execute(f"print(_attempts.ask({request!r}))", request["seconds"] + 120)
         if not result.ok:
-            return Told(self._of_kernel(result), result.stdout, result.stderr)
+            why = "" if result.death is None else result.death.detail
+            return Told(self._of_kernel(result), result.stdout, result.stderr + why)
         return Told(**json.loads(result.stdout))
 
     def _in_kernel(self, program: str, seconds: float, names: dict[str, Any]) -> Told:

@@ -10,7 +10,9 @@ import os
 import signal
 from collections.abc import Callable, Iterable
 
-KILL_DEADLINE_SECONDS = 5.0
+KILL_DEADLINE_SECONDS = 15.0
+"""What was killed needs the processor to end, and there may be hundreds of it."""
+AT_ANY_PRICE_SECONDS = 2.5
 ROUND_SECONDS = 0.01
 SETTLE_SECONDS = 0.25
 """More than the control group keeps a process waiting for its next share of the processor, in a fork as elsewhere."""
@@ -98,8 +100,8 @@ async def kill_all(
     """Kill every process below this one but the families of `spared()`; True when none is left.
 
     In rounds, since the hunted may fork between look and kill. When that does not end soon they are stopped, so that
-    they keep the places that others would fork into, and killed once no new one has appeared for a while. Half the
-    time over, PID 1 kills all there is in one call, the spared with it, if that price may be paid.
+    they keep the places that others would fork into, and killed once no new one has appeared for a while. After
+    `AT_ANY_PRICE_SECONDS` PID 1 kills all there is in one call, the spared with it, if that price may be paid.
     """
     loop = asyncio.get_running_loop()
     begun = settled = loop.time()
@@ -112,7 +114,7 @@ async def kill_all(
         now = loop.time()
         if now - begun > seconds:
             return False
-        if at_any_price and now - begun > seconds / 2 and os.getpid() == 1:
+        if at_any_price and now - begun > AT_ANY_PRICE_SECONDS and os.getpid() == 1:
             os.kill(-1, signal.SIGKILL)
         if not victims <= stopped:
             settled = now + SETTLE_SECONDS

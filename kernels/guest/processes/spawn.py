@@ -30,7 +30,7 @@ HIGHEST_OOM_SCORE = b"1000"
 NICENESS = 19
 """Of user processes: however many spin, the guest gets its turn. It weighs only inside the sandbox's own CPU share."""
 OPEN_FILES = 4096
-EXEC_DEADLINE_SECONDS = 5.0
+EXEC_DEADLINE_SECONDS = 10.0
 
 _GUEST_PROC = "/dev/guest/proc"
 """Root's alone: the /proc that others see is read-only, so that no other process lowers the score again."""
@@ -128,13 +128,15 @@ def spawn(program: Program) -> int:
 
 
 def _confirm(pid: int, report: int) -> None:
-    """Wait until the child has exec'd; its failure becomes ours. User code may stop the child, so not for ever."""
+    """Wait until the child has exec'd; its failure becomes ours. User code may stop the child, so not for ever.
+
+    One that has not is killed, and left to the reaper: it may wait for a disk, which nothing ends.
+    """
     ready, _, _ = select.select([report], [], [], EXEC_DEADLINE_SECONDS)
     failure = os.read(report, 16) if ready else b"110"
     if not failure:
         return
     os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
     number = int(failure)
     raise OSError(number, os.strerror(number))
 
@@ -145,7 +147,6 @@ def _become(program: Program, tell: int) -> None:
     try:
         os.setsid()
         _raise_oom_score()
-        os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
         os.sched_setaffinity(0, neighbouring(program.processors))
         _reset_signals(deaf=program.deaf_to_interrupts)
         tell = _keep_only(program, tell)
@@ -154,6 +155,7 @@ def _become(program: Program, tell: int) -> None:
         os.setresgid(program.user, program.user, program.user)
         os.setresuid(program.user, program.user, program.user)
         _enter(program.directory, needed=program.needs_directory)
+        os.setpriority(os.PRIO_PROCESS, 0, NICENESS)  # last: until then it has its turn as the guest has
         os.execve(program.command[0], program.command, program.environment)  # noqa: S606 - no shell on purpose
     except OSError as error:
         number = error.errno or number

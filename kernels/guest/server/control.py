@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..relay.kernels import Relays
 
 START_DEADLINE_SECONDS = 3.0
-ROOM_DEADLINE_SECONDS = 5.0
+ROOM_DEADLINE_SECONDS = 10.0
 NO_ROOM = (
     "the sandbox has as many processes as it may have, and what runs holds them: interrupt it, or restart the kernel"
 )

@@ -102,6 +102,27 @@ def test_what_is_killed_runs_no_more_and_keeps_its_files_until_it_is_destroyed(
     in_sandboxes(test)
 
 
+@WHATEVER_RUNTIME
+def test_hundreds_of_processes_end_also_where_the_sandbox_hardly_gets_the_processor(
+    in_sandboxes: Callable[[Test], None],
+) -> None:
+    """They need it to end, for longer than a runtime waits for them."""
+
+    async def test(sandboxes: Sandboxes) -> None:
+        runtime, info = sandboxes.runtime, await sandboxes.create()
+        fork = "import os, time\nfor _ in range(450):\n    if os.fork() == 0: time.sleep(600)\nos._exit(0)"
+        await sandboxes.run(info, f"setsid python3 -c '{fork}' >/dev/null 2>&1; true")
+        runtime.cgroups.end_burst(info.sandbox_id)
+        for group in control_groups.find(info.sandbox_id):
+            for name in ("cpu.cfs_quota_us", "cpu.max"):
+                if (group / name).exists():
+                    (group / name).write_text("1000")  # the least that there is, in 100,000 microseconds
+        await runtime.destroy(info.sandbox_id)
+        assert traces(runtime.settings, info.sandbox_id) == []
+
+    in_sandboxes(test)
+
+
 def test_what_is_stopped_is_killed_without_running_again(in_sandboxes: Callable[[Test], None]) -> None:
     async def test(sandboxes: Sandboxes) -> None:
         runtime, info = sandboxes.runtime, await sandboxes.create()

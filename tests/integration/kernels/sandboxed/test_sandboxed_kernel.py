@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from kernels.environment import Environment, Resources
 from kernels.errors import Death, SandboxFailed, SandboxGone
 from kernels.execution.execution import Event, Outcome
+from kernels.guest_client import client as guest_client
 from kernels.guest_client.client import KernelStarted
 from kernels.oci.runtime import OciRuntime
 from kernels.sandbox import RuntimeSettings, SandboxInfo, SandboxSpec
@@ -234,6 +235,61 @@ def test_a_sandbox_killed_from_outside_is_gone_for_good(on_stage: Callable[[Test
         with pytest.raises(SandboxGone):
             await stage.kernel.restart()
         assert len(stage.gone) == 1
+
+    on_stage(test)
+
+
+@pytest.fixture
+def short_silences(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A guest counts as silent after a moment."""
+    monkeypatch.setattr(guest_client, "SILENCE_SECONDS", 0.1)
+    monkeypatch.setattr(guest_client, "PROBE_SECONDS", 0.1)
+    monkeypatch.setattr(sandboxed_kernel, "_SILENCE_PAUSE_SECONDS", 0.01)
+
+
+@pytest.mark.parametrize("runtime_name", ["runc"])
+@pytest.mark.usefixtures("short_silences")
+def test_a_guest_that_gets_no_turn_is_waited_for(
+    on_stage: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fork bomb on a busy host may take all of the sandbox's processor time, for half a minute and more."""
+
+    async def test(stage: Stage) -> None:
+        running, silences = stage.runtime.running, []
+
+        async def look(sandbox_id: str) -> bool:
+            silences.append(await running(sandbox_id))
+            return silences[-1]
+
+        monkeypatch.setattr(stage.runtime, "running", look)
+        await stage.run("x = 41")
+        os.kill(stage.first_process(), signal.SIGSTOP)
+        try:
+            await eventually(lambda: len(silences) > 10 or bool(stage.gone))
+        finally:
+            os.kill(stage.first_process(), signal.SIGCONT)
+        assert stage.gone == []
+        assert await stage.text("x + 1") == "42"
+
+    on_stage(test)
+
+
+@pytest.mark.parametrize("runtime_name", ["runc"])
+@pytest.mark.usefixtures("short_silences")
+def test_a_guest_that_never_answers_again_is_given_up_and_it_is_said_that_it_ran(
+    on_stage: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandboxed_kernel, "_SILENT_SECONDS", 1.0)
+
+    async def test(stage: Stage) -> None:
+        code = asyncio.create_task(stage.run("print('begun')\nimport time; time.sleep(600)"))
+        await eventually(lambda: any("begun" in event.data.get("text", "") for event in stage.events))
+        os.kill(stage.first_process(), signal.SIGSTOP)
+        outcome = await code
+        assert outcome.death is not None
+        assert outcome.death.cause == "sandbox"
+        assert "runs but did not answer" in outcome.death.detail
+        assert stage.gone == [outcome.death]
 
     on_stage(test)
 
