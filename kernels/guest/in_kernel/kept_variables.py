@@ -21,6 +21,7 @@ import types
 from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
+from functools import partial
 from typing import Any
 
 DIRECTORY = "~/.cache/sandcell/variables"
@@ -86,7 +87,11 @@ class KeptVariables:
         self._due: dict[str, float] = {}
         """By name, when a value is looked at again even if code waits, by the monotonic clock."""
         self._has_grown: Callable[[], bool] = lambda: False
+        self._until = 0.0
+        """When nothing more is begun, by the monotonic clock."""
         self._in_value = False
+        self._may_wait = False
+        """Whether the present value may stay as it was written before, for code that waits."""
 
     def keep(
         self,
@@ -104,17 +109,13 @@ class KeptVariables:
         `stamp` is what the service knows of this moment: `generation`, `executions`, `at`. It ends once the process has
         grown by `memory_bytes`; with `share` no more is kept than is good for the disk.
         """
-        until, began = time.monotonic() + seconds, time.thread_time()
+        self._until, began = time.monotonic() + seconds, time.thread_time()
         self._has_grown = _watch_growth(memory_bytes)
-
-        def is_over() -> str:
-            return NO_TIME if time.monotonic() > until or self.is_unwanted() else ""
-
         os.makedirs(self._directory, mode=0o700, exist_ok=True)
         if share:
             most_bytes = min(most_bytes, self._find_room() // SHARE)
         try:
-            rows = self._write_all(names, hidden, most_bytes, is_over)
+            rows = self._write_all(names, hidden, most_bytes)
             self._commit(rows, {**stamp, "python": PYTHON})
         except BaseException:
             self._clean(self._load()[0] if self._rows is None else self._rows)  # what was kept before stays
@@ -135,9 +136,16 @@ class KeptVariables:
         rows = (self._rows or {}).values()
         return int(disk.f_bavail * disk.f_frsize + sum(row.get("bytes", 0) for row in rows if "file" in row))
 
-    def _write_all(
-        self, names: dict[str, Any], hidden: Any, most_bytes: int, is_over: Callable[[], str]
-    ) -> dict[str, Row]:
+    def _is_over(self, *, grown: bool = False) -> str:
+        """Why nothing more is to be written, empty as long as there is no reason; asked before a value and within it.
+
+        Only with `grown` for how much the process has grown, which is read from a file: not for each small value.
+        """
+        if time.monotonic() > self._until or self.is_unwanted() or (self._may_wait and self.is_awaited()):
+            return NO_TIME
+        return NO_MEMORY if grown and self._has_grown() else ""
+
+    def _write_all(self, names: dict[str, Any], hidden: Any, most_bytes: int) -> dict[str, Row]:
         old, rows = self._rows or {}, dict[str, Row]()
         first: dict[int, str] = {}
         shared = _Shared()
@@ -149,7 +157,7 @@ class KeptVariables:
                 rows[name] = rows[other] if _has_no_value(rows[other]) else {"same": other}
                 continue
             first[id(value)] = name
-            row = self._write(name, names, old.get(name, {}), left, is_over)
+            row = self._write(name, names, old.get(name, {}), left)
             shared.note(name, row.pop("shares", {}))
             rows[name] = row
             left -= row.get("bytes", 0)
@@ -159,17 +167,13 @@ class KeptVariables:
                 rows[name] = {**rows[name], "shared": other}
         return rows
 
-    def _write(self, name: str, names: dict[str, Any], old: Row, left: int, is_over: Callable[[], str]) -> Row:
+    def _write(self, name: str, names: dict[str, Any], old: Row, left: int) -> Row:
         """The row of a value; no other file of it stays. What there was no time for stays as it was, and says so."""
         due, began = self._due.get(name, 0.0), time.thread_time()
-        may_wait = bool(old) and time.monotonic() < due
-
-        def gives_way() -> str:
-            return is_over() or (NO_TIME if may_wait and self.is_awaited() else "")
-
+        self._may_wait = bool(old) and time.monotonic() < due
         self._in_value = True
         try:
-            return self._describe(name, names, old, left, gives_way)
+            return self._describe(name, names, old, left)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # of the user's code: `SystemExit` too, which would end the kernel
@@ -185,7 +189,7 @@ class KeptVariables:
             if took > QUICK_SECONDS:
                 self._due[name] = max(due, time.monotonic() + took * BACK_OFF)
 
-    def _describe(self, name: str, names: dict[str, Any], old: Row, left: int, is_over: Callable[[], str]) -> Row:
+    def _describe(self, name: str, names: dict[str, Any], old: Row, left: int) -> Row:
         value = names[name]
         if isinstance(value, types.ModuleType):
             if sys.modules.get(value.__name__) is not value or value.__name__ == "__main__":
@@ -194,7 +198,7 @@ class KeptVariables:
         if isinstance(value, BEGUN):
             raise self._values.NotKept("code that has begun: a generator")
         self._values.refuse_file(value)
-        if why := is_over():
+        if why := self._is_over():
             raise self._values.Late(why)
         digest = _digest(value)
         if digest is not None and digest == old.get("digest") and old["bytes"] <= left:
@@ -202,15 +206,12 @@ class KeptVariables:
         own = names.get(name) is value and _is_own(name, value)
         if own and not isinstance(value, (type, types.FunctionType)):
             return self._find_source(value, old)  # a decorator made it; pickle would name it by itself
-
-        def is_over_or_grown() -> str:  # growth is a file of the system's to read: not for each small value
-            return is_over() or (NO_MEMORY if self._has_grown() else "")
-
         self._number += 1
         paths = [f"{self._own}-{self._number}", old.get("file")]
         new, before = (each and os.path.join(self._directory, each) for each in paths)
         try:
-            row = self._values.write_value(value, names, old, self._values.Place(new, before, left, is_over_or_grown))
+            place = self._values.Place(new, before, left, partial(self._is_over, grown=True))
+            row = self._values.write_value(value, names, old, place)
         except self._values.REFUSALS:
             if not own:
                 raise
