@@ -83,7 +83,7 @@ async def replays_and_compares(service: RunningService, directory: Path) -> None
             await page.wait_for("location.hash.startsWith('#/replays/')")
             await page.wait_for(f"{TEXT}.includes('Not the same')")
             await page.wait_for(f"{PAIRS}.length === 3")
-            states = await page.evaluate(f"{PAIRS}.map(each => each.querySelector('.state').innerText)")
+            states = await page.evaluate(f"{PAIRS}.map(each => each.querySelector('.state').textContent)")
             assert states[:2] == ["same", "different"]
             sides = f"[...{PAIRS}[1].querySelectorAll('.side')]"
             marked = await page.evaluate(
@@ -104,7 +104,7 @@ async def replays_and_compares(service: RunningService, directory: Path) -> None
             await press(page, "Compare")
             await page.wait_for(f"{PAIRS}.length === 4")
             await page.wait_for(f"{TEXT}.includes('4 cells, 2 differ')")
-            words = await page.evaluate(f"{PAIRS}.map(each => each.querySelector('.state').innerText)")
+            words = await page.evaluate(f"{PAIRS}.map(each => each.querySelector('.state').textContent)")
             assert words == ["same", "same", "different", "only on the right"]
             await page.screenshot(directory / "compare.png")
             await page.evaluate("document.querySelector('[type=checkbox]').click()")
@@ -136,7 +136,7 @@ async def compares_fork(service: RunningService, directory: Path) -> None:
                 await go(page, f"#/compare/{path}")
                 words = json.dumps(["before the fork"] * 4 + ["same", "other code"], separators=(",", ":"))
                 # Of one of them there may be more before the other is listed.
-                verdicts = f"{PAIRS}.map(each => each.querySelector('.state').innerText)"
+                verdicts = f"{PAIRS}.map(each => each.querySelector('.state').textContent)"
                 await page.wait_for(f"JSON.stringify({verdicts}) === {words!r}")
             client.stop_session(fork.id)
         assert page.of("Runtime.exceptionThrown") == []
