@@ -12,6 +12,7 @@ from pathlib import Path
 
 from sandcell.models.sessions import Restored, Session
 from tests.integration.kernel_gateway.services.conftest import Gateway, House
+from tests.integration.kernel_gateway.services.sessions.test_kept_variables import keep
 
 KINDS: list[dict[str, str]] = tomllib.loads((Path(__file__).parents[5] / "docs/kept_variables.toml").read_text())[
     "kinds"
@@ -51,6 +52,7 @@ async def make_and_lose(gateway: Gateway, session: Session) -> None:
     for some in batched(enumerate(KINDS)):
         made = await gateway.run(session, "\n".join([named(each["make"], number) for number, each in some] + ["None"]))
         assert made.status == "ok", (some, made.error)
+    await keep(gateway, session, "None")  # while code waits, what takes long stays as it was kept before
     died = await gateway.run(session, f"import os; os.kill(os.getpid(), {signal.SIGKILL.value})")
     assert died.status == "died"
     for some in batched((number, each) for number, each in enumerate(KINDS) if "check" in each):

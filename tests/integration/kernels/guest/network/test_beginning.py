@@ -14,7 +14,7 @@ import pytest
 from kernels.errors import NotListening
 from kernels.guest_client.client import GuestClient
 from kernels.kubernetes import certificates
-from kernels.kubernetes.streams import Streams
+from kernels.kubernetes.streams import Direct, Streams
 from tests.doubles.server_process import free_port
 from tests.integration.kernels.guest.conftest import Guests, Test
 
@@ -48,7 +48,7 @@ def test_it_is_reached_once_it_was_told_and_is_of_the_generation_that_it_was_tol
         context = certificates.open_context(KEYS)
 
         async def dial(name: str, *, patience_seconds: float = 0) -> socket.socket:
-            return await streams.open(("127.0.0.1", port), NAME, name, context)
+            return await streams.open(Direct(("127.0.0.1", port)), NAME, name, context)
 
         client = GuestClient(dial)
         with pytest.raises(NotListening):
