@@ -35,14 +35,10 @@ def make_start_key(principal: Principal, token: str, body: StartSession) -> Star
     return StartKey((principal.id, OPERATION, token), compute_digest(body))
 
 
-def find_started(connection: Connection, asked: StartKey, now: float, *, lock: bool = False) -> str | None:
+def find_started(connection: Connection, asked: StartKey, now: float) -> str | None:
     """The session that was started with the key; raises IdempotencyConflict where the request was another."""
-    before = client_tokens.find(connection, asked.key, now - KEPT_SECONDS, lock=lock)
-    if before is None:
-        return None
-    session_id = read_answer(before, asked.digest).decode()
-    row = sessions.find(connection, session_id)
-    return None if row is None or row.ended_reason == START_FAILED else session_id
+    before = client_tokens.find(connection, asked.key, now - KEPT_SECONDS)
+    return None if before is None else _read_started(connection, before, asked)
 
 
 def keep_started(connection: Connection, asked: StartKey, session_id: str, now: float) -> None:
@@ -50,7 +46,16 @@ def keep_started(connection: Connection, asked: StartKey, session_id: str, now: 
 
     Raises IdempotencyConflict, or IntegrityError, where another has been started with it meanwhile.
     """
-    if find_started(connection, asked, now, lock=True) is not None:
-        raise IdempotencyConflict("a session has been started with this key", session_id=session_id)
-    client_tokens.forget(connection, asked.key)  # of a start that failed
+    before = client_tokens.find(connection, asked.key, now - KEPT_SECONDS, lock=True)
+    if before is not None:
+        if _read_started(connection, before, asked) is not None:
+            raise IdempotencyConflict("a session has been started with this key", session_id=session_id)
+        # Of a start that failed. Nothing is forgotten that was not seen: another gateway may have just kept it.
+        client_tokens.forget(connection, asked.key)
     keep(connection, asked.key, AnsweredRow(asked.digest, session_id.encode()), now)
+
+
+def _read_started(connection: Connection, before: AnsweredRow, asked: StartKey) -> str | None:
+    session_id = read_answer(before, asked.digest).decode()
+    row = sessions.find(connection, session_id)
+    return None if row is None or row.ended_reason == START_FAILED else session_id

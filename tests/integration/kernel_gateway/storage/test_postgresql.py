@@ -22,6 +22,7 @@ from kernel_gateway.services.audit.log import Audit
 from kernel_gateway.services.clock import SystemClock
 from kernel_gateway.services.credentials.authentication import Identity
 from kernel_gateway.services.credentials.tokens import Tokens
+from kernel_gateway.services.start_keys import OPERATION, StartKey, find_started, keep_started
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage import agents, audit, audit_chain, principals, sessions
 from kernel_gateway.storage import database as databases
@@ -221,6 +222,27 @@ async def is_taken(database: Database) -> bool:
     except errors.DatabaseUnavailable:
         return True
     return False
+
+
+def test_a_key_that_another_gateway_keeps_meanwhile_is_not_forgotten(postgresql: PostgresqlServer, url: str) -> None:
+    asked = StartKey(("p", OPERATION, "key"), "digest")
+    on_database(url, one_session)
+    engine = postgresql.connect(name_of(url))
+    try:
+        with engine.connect() as slower:
+
+            def another(*_: Any) -> None:
+                """After the first query of the slower one, which has found no session of this key."""
+                with engine.begin() as faster:
+                    keep_started(faster, asked, "s", NOW)
+
+            event.listen(slower, "after_cursor_execute", another, once=True)
+            with pytest.raises(IntegrityError):
+                keep_started(slower, asked, "of the slower one", NOW)
+        with engine.connect() as connection:
+            assert find_started(connection, asked, NOW) == "s"
+    finally:
+        engine.dispose()
 
 
 def test_a_database_has_one_service_and_the_next_when_that_is_gone(postgresql: PostgresqlServer, url: str) -> None:
