@@ -66,6 +66,7 @@ class ScriptedS3:
 
 
 def answer(status: int, body: bytes = b"", **headers: str) -> bytes:
-    """An HTTP answer."""
+    """An HTTP answer, which says that it is the connection's last."""
     lines = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
-    return f"HTTP/1.1 {status} X\r\nContent-Length: {len(body)}\r\n{lines}\r\n".encode() + body
+    head = f"HTTP/1.1 {status} X\r\nConnection: close\r\nContent-Length: {len(body)}\r\n{lines}\r\n"
+    return head.encode() + body
