@@ -19,19 +19,10 @@ from tests.gateways import Gateways, MakeService, in_turn
 from tests.integration.kernel_gateway.faces.jupyter.wire import text_of, wire
 from tests.integration.kernel_gateway.server.eventually import eventually
 from tests.integration.kernel_gateway.server.rest import LiveSession, Rest
-from tests.postgresql_server import PostgresqlServer
 from tests.running_service import RunningService
 
 JSON = {"Content-Type": "application/json"}
 SLOW = "import time\nprint('begun', flush=True)\ntime.sleep(3)\nprint('ended')"
-
-
-@pytest.fixture(scope="module")
-def gateways(
-    make_service: MakeService, postgresql: PostgresqlServer, tmp_path_factory: pytest.TempPathFactory
-) -> Gateways:
-    url = postgresql.create_database(migrated=False)
-    return Gateways(make_service, url, tmp_path_factory.mktemp("shared") / "store", gateway_lease_seconds=4)
 
 
 @pytest.fixture(scope="module")

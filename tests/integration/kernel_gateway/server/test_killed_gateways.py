@@ -17,7 +17,7 @@ from websockets.exceptions import ConnectionClosed
 
 from sandcell import Client
 from sandcell.events import Output
-from tests.gateways import Gateways, MakeService, in_turn
+from tests.gateways import Gateways, in_turn
 from tests.integration.kernel_gateway.faces.jupyter.wire import reply_of, result_of, text_of, wire
 from tests.integration.kernel_gateway.faces.rest.resources.test_programs import (
     events,
@@ -29,7 +29,6 @@ from tests.integration.kernel_gateway.faces.rest.resources.test_programs import 
 from tests.integration.kernel_gateway.server.eventually import eventually
 from tests.integration.kernel_gateway.server.rest import LiveSession, Rest
 from tests.integration.kernel_gateway.server.test_running_executions import follow
-from tests.postgresql_server import PostgresqlServer
 
 LINES = 400
 STREAM = f"""
@@ -47,14 +46,6 @@ print(digest.hexdigest())
 def make_lines() -> list[str]:
     lines = [f"{n} {'x' * 200}" for n in range(LINES)]
     return [*lines, hashlib.sha256("".join(lines).encode()).hexdigest()]
-
-
-@pytest.fixture(scope="module")
-def gateways(
-    make_service: MakeService, postgresql: PostgresqlServer, tmp_path_factory: pytest.TempPathFactory
-) -> Gateways:
-    url = postgresql.create_database(migrated=False)
-    return Gateways(make_service, url, tmp_path_factory.mktemp("shared") / "store", gateway_lease_seconds=4)
 
 
 @pytest.mark.sample("kills")

@@ -16,22 +16,13 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.gateways import Gateways, MakeService
+from tests.gateways import Gateways
 from tests.integration.kernel_gateway.server.eventually import eventually
 from tests.integration.kernel_gateway.server.rest import LiveSession, Rest
 from tests.integration.kernel_gateway.server.test_killed_gateways import STREAM, make_lines
-from tests.postgresql_server import PostgresqlServer
 from tests.running_service import RunningService
 
 COUNT = "count = globals().get('count', 0) + 1; print(count)"
-
-
-@pytest.fixture(scope="module")
-def gateways(
-    make_service: MakeService, postgresql: PostgresqlServer, tmp_path_factory: pytest.TempPathFactory
-) -> Gateways:
-    url = postgresql.create_database(migrated=False)
-    return Gateways(make_service, url, tmp_path_factory.mktemp("shared") / "store", gateway_lease_seconds=4)
 
 
 @pytest.fixture(scope="module")
