@@ -94,3 +94,8 @@ class LiveSession:
         answer = self.rest.http.delete(self.path)
         assert answer.is_success, answer.text
         return self.show()
+
+
+def seen_from(rest: Rest, session: LiveSession) -> LiveSession:
+    """The same session, asked for elsewhere."""
+    return LiveSession(rest, rest.get(session.path))

@@ -18,7 +18,7 @@ from kernel_gateway.services.credentials.sandbox_tokens import sign_path
 from tests.gateways import Gateways, MakeService, in_turn
 from tests.integration.kernel_gateway.faces.jupyter.wire import text_of, wire
 from tests.integration.kernel_gateway.server.eventually import eventually
-from tests.integration.kernel_gateway.server.rest import LiveSession, Rest
+from tests.integration.kernel_gateway.server.rest import LiveSession, Rest, seen_from
 from tests.running_service import RunningService
 
 JSON = {"Content-Type": "application/json"}
@@ -49,10 +49,6 @@ def proxied(services: Sequence[RunningService], directory: Path) -> Iterator[Res
         front = SimpleNamespace(url=url, token=services[0].token)
         with Rest(cast("RunningService", front)) as rest:
             yield rest
-
-
-def seen_from(rest: Rest, session: LiveSession) -> LiveSession:
-    return LiveSession(rest, rest.get(session.path))
 
 
 def test_a_session_is_used_through_either(one: Rest, other: Rest) -> None:

@@ -18,7 +18,7 @@ import pytest
 
 from tests.gateways import Gateways
 from tests.integration.kernel_gateway.server.eventually import eventually
-from tests.integration.kernel_gateway.server.rest import LiveSession, Rest
+from tests.integration.kernel_gateway.server.rest import LiveSession, Rest, seen_from
 from tests.integration.kernel_gateway.server.test_killed_gateways import STREAM, make_lines
 from tests.running_service import RunningService
 
@@ -29,10 +29,6 @@ COUNT = "count = globals().get('count', 0) + 1; print(count)"
 def other(gateways: Gateways) -> Iterator[Rest]:
     with Rest(gateways.start()) as rest:
         yield rest
-
-
-def seen_from(rest: Rest, session: LiveSession) -> LiveSession:
-    return LiveSession(rest, rest.get(session.path))
 
 
 @pytest.mark.sample("kills")
