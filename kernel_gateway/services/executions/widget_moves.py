@@ -32,7 +32,7 @@ TOLD: Final = OutputCaps(text_bytes=256 * 1024, rich_bytes=4 * 1024 * 1024)
 
 
 class WidgetMoves:
-    """One at a time in a session: who moves more meanwhile is told that it is busy."""
+    """One at a time in a session: another meanwhile is refused as `SessionBusy`."""
 
     def __init__(self, registry: Registry, database: Database, background: Background, settings: Settings) -> None:
         self._registry = registry

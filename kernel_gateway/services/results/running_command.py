@@ -46,7 +46,7 @@ class RunningCommand:
         output_bytes: int,
         base: int = 0,
     ) -> None:
-        """Of each stream `output_bytes` are told. `base` is as `EventLog` has it: of one that another process began."""
+        """Followers get `output_bytes` of each stream. `base` is as `EventLog` has it, where another process began."""
         self._row = row
         self._guest = guest
         self._background = background
@@ -116,7 +116,7 @@ class RunningCommand:
             while self._followers:
                 await self._look()
                 await asyncio.sleep(LOOK_SECONDS)
-        except KernelsError as error:  # its guest is of an older release, or gone: the end of it is told all the same
+        except KernelsError as error:  # its guest is of an older release, or gone: followers get its end all the same
             log.debug("output_not_read", session=self._row.session_id, execution=self._row.id, error=str(error))
         finally:
             self._reading = None
@@ -149,7 +149,7 @@ class _Stream:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def take(self, part: ProgramOutput, most_bytes: int) -> str:
-        """What is told of the next part; once `most_bytes` were told, no more."""
+        """The text that followers get of the next part; once they have had `most_bytes`, none."""
         begin = self.position if part.at is None else part.at
         missed, self.position = begin - self.position, begin + len(part.data)
         if self._told_bytes >= most_bytes:
