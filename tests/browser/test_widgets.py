@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 from pathlib import Path
@@ -11,7 +12,7 @@ import nbformat
 import pytest
 from nbconvert.exporters import HTMLExporter
 
-from tests.browser.chromium import Page, chromium
+from tests.browser.chromium import DEADLINE_SECONDS, Page, chromium
 from tests.browser.test_console import SHOWN, sign_in
 from tests.browser.test_console_pages import fill, press
 from tests.running_service import RunningService
@@ -114,7 +115,11 @@ HOSTILE = """(models => {
 })([...document.querySelectorAll('[data-key]')].map(each => ({model: each.dataset.key.split(' ')[0], kind: each.type})))
 """
 """What a frame asks for that another has taken over: only new values of a widget that it shows are sent on."""
+HEARS = "addEventListener('message', ({data}) => { if (data?.height === 333) window.heardAll = true; })"
+"""The last of what that frame says has come to the page. The height lasts only until it is drawn again."""
 MOVES = "Network.requestWillBeSent"
+PAUSE_SECONDS = 3.0
+"""Between two clicks."""
 
 
 @pytest.mark.sample("pages")
@@ -129,8 +134,7 @@ async def are_moved(service: RunningService, directory: Path) -> None:
             run = session.submit(MOVED)
             await page.evaluate(f"location.hash = '#/sessions/{session.id}'")
             await page.in_frame("widgets", f"{SLIDER}?.disabled === false")
-            await click(page, "widgets", SLIDER)  # in its middle
-            await page.in_frame("widgets", f"{BODY}.includes('now 5') && document.activeElement === {SLIDER}")
+            await click(page, "widgets", SLIDER, f"{BODY}.includes('now 5') && document.activeElement === {SLIDER}")
             # It was drawn again, and has the focus; one step by a key does the same.
             await page.in_frame("widgets", f"({SLIDER}.stepUp(), {SLIDER}.dispatchEvent(new Event('change')), true)")
             await page.in_frame("widgets", f"{BODY}.includes('now 6') && document.activeElement === {SLIDER}")
@@ -166,6 +170,7 @@ async def are_moved(service: RunningService, directory: Path) -> None:
             await page.wait_for("document.body.innerText.includes('its widgets are moved between cells')")
             session.interrupt_execution(running.id)
             session.wait(running.id)
+            await page.in_frame("widgets", f"{SLIDER}?.disabled === false")
             await stays_for_who_may_look(
                 page, service, client.create_token("admin", "looks", scope="read").token, session.id
             )
@@ -184,13 +189,24 @@ WRITE = """(made => {
 PLACE = "(at => [at.left + at.width / 2, at.top + at.height / 2])({element}.getBoundingClientRect())"
 
 
-async def click(page: Page, kind: str, element: str) -> None:
-    """Click in the middle of an element in a frame, as a mouse does."""
+async def click(page: Page, kind: str, element: str, until: str) -> None:
+    """Click in the middle of an element in a frame, as a mouse does, until that has come of it.
+
+    A browser drops a click now and then on a frame that has only just appeared, before any script hears of it.
+    """
     frame = f"document.querySelector('iframe.{kind}')"
-    left, top = await page.evaluate(f"(at => [at.left, at.top])({frame}.getBoundingClientRect())")
-    x, y = await page.in_frame(kind, PLACE.format(element=element))
-    for what in ("mousePressed", "mouseReleased"):
-        await page.ask("Input.dispatchMouseEvent", type=what, x=left + x, y=top + y, button="left", clickCount=1)
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while True:
+            left, top = await page.evaluate(f"(at => [at.left, at.top])({frame}.getBoundingClientRect())")
+            x, y = await page.in_frame(kind, PLACE.format(element=element))
+            for what in ("mousePressed", "mouseReleased"):
+                await page.ask(
+                    "Input.dispatchMouseEvent", type=what, x=left + x, y=top + y, button="left", clickCount=1
+                )
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(PAUSE_SECONDS):
+                    await page.in_frame(kind, until)
+                    return
 
 
 async def stays_for_who_may_look(page: Page, service: RunningService, token: str, session_id: str) -> None:
@@ -201,9 +217,10 @@ async def stays_for_who_may_look(page: Page, service: RunningService, token: str
     await page.evaluate(f"location.hash = '#/sessions/{session_id}'")
     await page.in_frame("widgets", f"{SLIDER}?.disabled === true && {BODY}.includes('for who may run code')")
     page.events.clear()
-    # The browser may keep the frame of the page before, which is another one.
+    await page.evaluate(HEARS)
+    # The browser may keep the frame of the page before, which is another one: its slider could be moved.
     await page.in_frame("widgets", f"{SLIDER}?.disabled === true && {HOSTILE}")
-    await page.wait_for("document.querySelector('iframe.widgets').style.height === '333px'")  # all has been heard
+    await page.wait_for("window.heardAll")
     assert [each for each in page.of(MOVES) if each["request"]["method"] == "POST"] == []
 
 

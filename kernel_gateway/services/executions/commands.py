@@ -35,6 +35,7 @@ from kernel_gateway.services.records.record import Record
 from kernel_gateway.services.results.outcomes import death_outcome, trim
 from kernel_gateway.services.results.redaction import Redaction
 from kernel_gateway.services.results.running_command import RunningCommand
+from kernel_gateway.services.sessions.interrupts import BEFORE_IT_BEGAN
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.provenance import find_changes, provenance_of
 from kernel_gateway.services.sessions.registry import Registry
@@ -162,10 +163,11 @@ class Commands:
             if result is None:
                 why, result = CALLER_LEFT, await _stop(kernel, row)
         except GuestRefused as error:
-            if not (again and error.status in (404, 410)):
+            if error.status not in ((404, 410) if again else (410,)):
                 await self._record_death(live, row, error)
                 raise
-            why, result = UNKNOWN, _stopped(row)
+            # Either its guest heard of its stop first, or an earlier process began it and it is forgotten.
+            why, result = (UNKNOWN if again else BEFORE_IT_BEGAN), _stopped(row)
         except KernelsError as error:
             await self._record_death(live, row, error)
             raise

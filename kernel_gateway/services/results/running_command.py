@@ -30,6 +30,7 @@ LOOK_SECONDS: Final = 1.0
 LAST_LOOK_SECONDS: Final = 2.0
 """How long its end waits for what its followers have not got yet."""
 STOP_SECONDS: Final = 15.0
+START_LOOK_SECONDS: Final = 0.1
 MORE: Final = "\n[... it goes on; head and tail show once it has ended ...]\n"
 
 
@@ -76,16 +77,24 @@ class RunningCommand:
         guest = self._guest()
         if guest is None:
             return
-        with translated(), contextlib.suppress(GuestRefused):  # it has ended meanwhile
-            if self._row.under_way is not None and self._row.under_way.program:
-                for each in await guest.list_programs():
-                    if each.execution == self._row.id and not each.ended:
-                        await guest.tell_program(each.pid, "signal", signal="SIGTERM")
-            else:
-                await guest.stop_command(self._row.id)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(STOP_SECONDS):
+                with translated(), contextlib.suppress(GuestRefused):  # it has ended meanwhile
+                    if self._row.under_way is not None and self._row.under_way.program:
+                        await self._stop_program(guest)
+                    else:
+                        await guest.stop_command(self._row.id)
                 await self._ended.wait()
+
+    async def _stop_program(self, guest: GuestClient) -> None:
+        """Tell it to end, once its guest has started it: its row comes first."""
+        while not self._ended.is_set():
+            found = next((each for each in await guest.list_programs() if each.execution == self._row.id), None)
+            if found is not None:
+                if not found.ended:
+                    await guest.tell_program(found.pid, "signal", signal="SIGTERM")
+                return
+            await asyncio.sleep(START_LOOK_SECONDS)
 
     async def read_last(self) -> int:
         """It has ended: tell its followers what they have not got yet. The number of the event that tells its end."""

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any
 
+from kernel_gateway.services.sessions.interrupts import BEFORE_IT_BEGAN
 from kernels.guest_client.client import GuestClient
 from kernels.guest_client.programs import ProgramRequest
 from sandcell.models.commands import Command, CommandRequest
@@ -99,6 +100,60 @@ def test_it_is_stopped_by_its_id(house: House) -> None:
             assert (await services.executions.interrupt(me, session.id, shown.id)).status == "interrupted"
             async with asyncio.timeout(GUARD_SECONDS):
                 assert [each async for each in events]
+
+    asyncio.run(test())
+
+
+def test_one_that_its_guest_has_not_begun_yet_is_stopped(house: House, monkeypatch: Any) -> None:
+    asked = asyncio.Event()
+    keep, stop, start, find = (
+        GuestClient.keep_command,
+        GuestClient.stop_command,
+        GuestClient.start_program,
+        GuestClient.list_programs,
+    )
+
+    async def keep_later(*args: Any, **named: Any) -> Any:
+        await asked.wait()
+        return await keep(*args, **named)
+
+    async def stop_first(*args: Any) -> Any:
+        try:
+            return await stop(*args)
+        finally:
+            asked.set()
+
+    async def start_later(*args: Any) -> Any:
+        await asked.wait()
+        return await start(*args)
+
+    async def find_first(*args: Any) -> Any:
+        try:
+            return await find(*args)
+        finally:
+            asked.set()
+
+    async def test() -> None:
+        async with house.gateway() as gateway:
+            me, services = gateway.me, gateway.services
+            session = await gateway.start()
+            for name, instead in (("keep_command", keep_later), ("stop_command", stop_first)):
+                monkeypatch.setattr(GuestClient, name, instead)
+            running = asyncio.create_task(services.commands.run(me, session.id, CommandRequest("touch begun")))
+            shown = await find_running(gateway, session)
+            ended = await services.executions.interrupt(me, session.id, shown.id)
+            assert (ended.status, ended.why) == ("interrupted", BEFORE_IT_BEGAN)
+            assert (await running).status == "stopped"
+            asked.clear()
+            for name, instead in (("start_program", start_later), ("list_programs", find_first)):
+                monkeypatch.setattr(GuestClient, name, instead)
+            program = ProgramRequest(["/bin/sleep", "600"], "/tmp", timeout_seconds=600.0)
+            starting = asyncio.create_task(services.programs.start(me, session.id, program, face="e2b"))
+            shown = await find_running(gateway, session)
+            assert (await services.executions.interrupt(me, session.id, shown.id)).status == "interrupted"
+            async with asyncio.timeout(GUARD_SECONDS):
+                assert [each async for each in await starting]
+            assert await gateway.text(session, "import os; os.path.exists('begun')") == "False"
 
     asyncio.run(test())
 
