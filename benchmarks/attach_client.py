@@ -82,7 +82,8 @@ class Client:
         async with asyncio.timeout(SECONDS):
             while True:
                 frame = await self._connection.read_message()
-                assert frame is not None, "the connection was closed"
+                if frame is None:
+                    raise ConnectionError("the connection was closed")
                 # As little work as can be: the reader shares the processors with what is measured.
                 displays += (b"display_data" if isinstance(frame, bytes) else "display_data") in frame[:400]  # type: ignore[operator]
                 if len(frame) < 4000 and self._is_idle(frame, asked):
