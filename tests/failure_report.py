@@ -105,7 +105,7 @@ def _last_executions(http: httpx.Client, session_id: str, since: str, give_up: f
     page: dict[str, Any] = {"next_cursor": None}
     while time.monotonic() < give_up:
         path = f"/v1/admin/sessions/{session_id}/executions"
-        page = _get(http, path, limit=100, cursor=page["next_cursor"])
+        page = _get(http, path, limit=100, cursor=page["next_cursor"], commands="true")
         ran.extend(one for one in page["items"] if (one["ended_at"] or since) >= since)
         if not page["next_cursor"]:
             break

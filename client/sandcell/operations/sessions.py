@@ -303,15 +303,22 @@ def list_executions(
     Without `outcomes` only `status` says what came of each. With `commands` shell commands are among them, whose `kind`
     is `command`.
     """
-    query = omit_none(
+    query = query_executions(limit, cursor, outcomes=outcomes, newest_first=newest_first, commands=commands)
+    ask = Ask("GET", f"{SESSIONS}/{quote(session_id)}/executions", query)
+    return decode((yield from exchange(ask)), ExecutionPage)
+
+
+def query_executions(
+    limit: int, cursor: str | None, *, outcomes: bool, newest_first: bool, commands: bool
+) -> dict[str, Any]:
+    """The query string of a list of executions."""
+    return omit_none(
         limit=limit,
         cursor=cursor,
         outcomes=None if outcomes else "false",
         newest_first="true" if newest_first else None,
         commands="true" if commands else None,
     )
-    ask = Ask("GET", f"{SESSIONS}/{quote(session_id)}/executions", query)
-    return decode((yield from exchange(ask)), ExecutionPage)
 
 
 def list_notes(

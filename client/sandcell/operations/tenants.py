@@ -10,6 +10,7 @@ from sandcell.models.executions import ExecutionPage
 from sandcell.models.model import Page
 from sandcell.models.principals import Disabled, OwnedSession, PrincipalInfo
 from sandcell.models.sessions import SessionStatus
+from sandcell.operations.sessions import query_executions
 from sandcell.steps import START_SECONDS, Ask, Operation, decode, exchange, omit_none, quote
 
 SESSIONS = "/v1/admin/sessions"
@@ -64,9 +65,18 @@ def stop_any_session(session_id: str) -> Operation[OwnedSession]:
     return decode((yield from exchange(ask)), OwnedSession)
 
 
-def list_any_executions(session_id: str, *, limit: int = 100, cursor: str | None = None) -> Operation[ExecutionPage]:
-    """One page of a session's executions, of any principal."""
-    ask = Ask("GET", f"{SESSIONS}/{quote(session_id)}/executions", omit_none(limit=limit, cursor=cursor))
+def list_any_executions(
+    session_id: str,
+    *,
+    limit: int = 100,
+    cursor: str | None = None,
+    outcomes: bool = True,
+    newest_first: bool = False,
+    commands: bool = False,
+) -> Operation[ExecutionPage]:
+    """One page of a session's executions, of any principal; the parameters are those of `list_executions`."""
+    query = query_executions(limit, cursor, outcomes=outcomes, newest_first=newest_first, commands=commands)
+    ask = Ask("GET", f"{SESSIONS}/{quote(session_id)}/executions", query)
     return decode((yield from exchange(ask)), ExecutionPage)
 
 

@@ -107,8 +107,9 @@ def show(client: Client, *, session_id: str) -> None:
 @click.argument("session_id", metavar="SESSION", shell_complete=completion.sessions)
 @connected
 def executions(client: Client, *, session_id: str) -> None:
-    """Show what ran in a session, of any principal, as JSON."""
-    show_json(client.carry_out(collect_pages(lambda cursor: te.list_any_executions(session_id, cursor=cursor))))
+    """Show what ran in a session, of any principal, as JSON: code and shell commands."""
+    found = collect_pages(lambda cursor: te.list_any_executions(session_id, cursor=cursor, commands=True))
+    show_json(client.carry_out(found))
 
 
 @admin.command("notebook")

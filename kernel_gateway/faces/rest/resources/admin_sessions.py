@@ -7,7 +7,8 @@ from typing import Final
 from kernel_gateway import errors as e
 from kernel_gateway.faces.responses import Response
 from kernel_gateway.faces.rest.calls import Call
-from kernel_gateway.faces.rest.parameters import AnyObject, OwnedSessionsPage, PageOf
+from kernel_gateway.faces.rest.parameters import AnyObject, OwnedSessionsPage, PageOfExecutions
+from kernel_gateway.faces.rest.resources.executions import list_executions_of
 from kernel_gateway.faces.rest.responses import NOTEBOOK, answer_download
 from kernel_gateway.faces.rest.route import Errors, Route
 from sandcell.models.executions import ExecutionPage
@@ -31,9 +32,9 @@ async def admin_stop_session(call: Call) -> OwnedSession:
 
 
 async def admin_list_executions(call: Call) -> ExecutionPage:
-    session_id, query = call.ids["session_id"], call.query
+    session_id = call.ids["session_id"]
     owner = await call.services.oversight.owner(call.principal, session_id)
-    return await call.services.executions.list(owner, session_id, query.limit, query.cursor)
+    return await list_executions_of(call, owner, session_id)
 
 
 async def admin_get_notebook(call: Call) -> Response:
@@ -85,9 +86,9 @@ ROUTES: Final[tuple[Route, ...]] = (
         admin_list_executions,
         name="adminListExecutions",
         event="ListAnyExecutions",
-        summary="List the executions of anybody's session",
+        summary="List the executions of anybody's session; with `commands` its shell commands as well",
         result=ExecutionPage,
-        query=PageOf,
+        query=PageOfExecutions,
         errors=ONE,
     ),
     Route(

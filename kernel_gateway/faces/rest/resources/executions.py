@@ -13,6 +13,7 @@ from kernel_gateway.faces.rest.resources.leases import HOLDS, LEASE_HEADER
 from kernel_gateway.faces.rest.responses import EVENTS, answer_accepted, answer_events
 from kernel_gateway.faces.rest.route import Errors, Route
 from kernel_gateway.faces.rest.sse import read_last_event_id
+from kernel_gateway.identity.principal import Principal
 from sandcell.models.executions import Event, Execution, ExecutionPage, Submission, WidgetMove, WidgetMoved
 
 MOST_KEY_CHARACTERS: Final = 200
@@ -31,10 +32,14 @@ async def run_execution(call: Call) -> Execution | Response:
 
 
 async def list_executions(call: Call) -> ExecutionPage:
+    return await list_executions_of(call, call.principal, call.ids["session_id"])
+
+
+async def list_executions_of(call: Call, principal: Principal, session_id: str) -> ExecutionPage:
+    """The page that the call asks for, as this principal sees it."""
     query = call.query
-    session_id = call.ids["session_id"]
     return await call.services.executions.list(
-        call.principal,
+        principal,
         session_id,
         query.limit,
         query.cursor,

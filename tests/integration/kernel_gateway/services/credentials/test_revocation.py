@@ -192,14 +192,23 @@ def test_administrators_look_into_sessions_and_it_is_on_record(
         assert done.exit_code == 0, done.output
         return done.output
 
+    command = tenant.client.command(tenant.session_id, "echo of a tenant").execution_id
+    assert command is not None
     assert tenant.session_id in run("admin", "ls", "--principal", tenant.name)
     assert tenant.name in run("admin", "show", tenant.session_id)
-    assert tenant.execution_id in run("admin", "executions", tenant.session_id)
+    shown = run("admin", "executions", tenant.session_id)
+    assert tenant.execution_id in shown
+    assert command in shown
     assert "nbformat" in run("admin", "notebook", tenant.session_id)
     assert tenant.name in run("principal", "ls")
     assert "7 live" in run("principal", "quota", tenant.name, "--sessions", "7")
     assert "stopped" in run("admin", "stop", tenant.session_id)
     with service.client() as admin:
+        code = admin.list_any_executions(tenant.session_id).items
+        found = admin.list_any_executions(tenant.session_id, commands=True, newest_first=True, outcomes=False).items
+        assert [each.id for each in code] == [tenant.execution_id]
+        assert [(each.id, each.kind, each.stdout) for each in found[:1]] == [(command, "command", "")]
+        assert [each.id for each in found[1:]] == [tenant.execution_id]
         records = admin.list_audit(session_id=tenant.session_id, principal="admin").items
         names = {"GetAnySession", "ListAnyExecutions", "GetAnyNotebook", "StopAnySession"}
         assert names <= {each.event for each in records}
