@@ -85,8 +85,24 @@ export function overwrite(text: string): string {
 }
 
 export function parseAnsi(text: string, most = MOST_SPANS): Span[] {
-  const spans: Span[] = [];
+  return parseAfter(text, most, PLAIN)[0];
+}
+
+/** The lines of one text, each with its own spans: what colours one may come from a line before it. */
+export function parseLines(lines: string[]): Span[][] {
   let look = PLAIN;
+  let left = MOST_SPANS;
+  return lines.map((line) => {
+    let spans: Span[];
+    [spans, look] = parseAfter(line, Math.max(left, 1), look);
+    left -= spans.length;
+    return spans;
+  });
+}
+
+/** The spans of a text that begins in this look, and the look in which it ends. */
+function parseAfter(text: string, most: number, look: Look): [Span[], Look] {
+  const spans: Span[] = [];
   let last = 0;
   const clean = overwrite(text);
   const push = (piece: string) => {
@@ -105,5 +121,5 @@ export function parseAnsi(text: string, most = MOST_SPANS): Span[] {
     if (match[2] === "m" && !/[<-?]/.test(match[1]!)) look = change(look, match[1] ?? "");
   }
   push(clean.slice(last));
-  return spans;
+  return [spans, look];
 }

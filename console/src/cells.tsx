@@ -31,11 +31,13 @@ interface CellsProps {
   onFile: (file: ChangedFile) => void; keys: Keys;
   /** Whether the session is live, and somebody may stop what runs in it. */
   live: boolean; may: boolean;
+  /** Those whose terminals are open below. */
+  shells: readonly string[];
   /** Takes moves of widgets to the kernel of this generation; null: none hears of them, undefined: that is not known yet. */
   mover: { generation: number; move: (id: string, move: Move) => void } | null | undefined;
 }
 
-export function Cells({ executions, notes, earlier, want, target, onFile, keys, live, may, mover }: CellsProps) {
+export function Cells({ executions, notes, earlier, want, target, onFile, keys, live, may, shells, mover }: CellsProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const heights = useRef(new Map<string, number>());
   const atEnd = useRef(true);
@@ -125,7 +127,7 @@ export function Cells({ executions, notes, earlier, want, target, onFile, keys, 
       <div style={{ height: `${offsets[first]}px` }} />
       {executions.slice(first, last).map((each, at) => (
         <Cell key={each.id} execution={each} notes={placed[first + at]!} before={executions[first + at - 1]} number={earlier + first + at + 1}
-          count={earlier + executions.length} observer={observer} onFile={onFile} live={live} may={may}
+          count={earlier + executions.length} observer={observer} onFile={onFile} live={live} may={may} below={shells.includes(each.id)}
           move={mover && (mover.generation === each.generation ? mover.move : null)} height={each.dropped ? heights.current.get(each.id) : undefined} />
       ))}
       <div style={{ height: `${offsets[executions.length]! - offsets[last]!}px` }} />
@@ -157,9 +159,9 @@ function search(offsets: Float64Array, wanted: number): number {
   return low;
 }
 
-interface CellProps { execution: Execution; notes: Note[]; before?: Execution; number: number; count: number; observer: ResizeObserver; onFile: (file: ChangedFile) => void; live: boolean; may: boolean; height?: number; move: ((id: string, move: Move) => void) | null | undefined }
+interface CellProps { execution: Execution; notes: Note[]; before?: Execution; number: number; count: number; observer: ResizeObserver; onFile: (file: ChangedFile) => void; live: boolean; may: boolean; below: boolean; height?: number; move: ((id: string, move: Move) => void) | null | undefined }
 
-const Cell = memo(function Cell({ execution, notes, before, number, count, observer, onFile, live, may, height, move }: CellProps) {
+const Cell = memo(function Cell({ execution, notes, before, number, count, observer, onFile, live, may, below, height, move }: CellProps) {
   const element = useRef<HTMLElement>(null);
   useLayoutEffect(() => {
     const own = element.current!;
@@ -182,9 +184,9 @@ const Cell = memo(function Cell({ execution, notes, before, number, count, obser
       </div>
       <Mover.Provider value={mover}>
         <div class="outputs">
-          {execution.dropped ? <p class="hint">Its output comes.</p> : <Outputs outputs={execution.outputs} coming={running} />}
+          {execution.dropped ? <p class="hint">Its output comes.</p> : !(running && below) && <Outputs outputs={execution.outputs} coming={running} />}
           {execution.late.length > 0 && <><p class="hint">Came after the end:</p><Outputs outputs={execution.late} /></>}
-          {running && <p class="hint"><span role="status">Running</span> {command && live && may && <StopButton method="POST" address={`/v1/sessions/${execution.session_id}/executions/${execution.id}/interrupt`} />}</p>}
+          {running && <p class="hint"><span role="status">{below ? "Open below" : "Running"}</span> {command && live && may && <StopButton method="POST" address={`/v1/sessions/${execution.session_id}/executions/${execution.id}/interrupt`} />}</p>}
           {execution.task !== null && <Task of={execution} live={live} may={may} />}
           {sentence && <p class={execution.status === "queued" ? "hint" : "sentence"}>{sentence}</p>}
           {execution.provenance?.files && <Changes provenance={execution.provenance} onFile={onFile} />}
@@ -196,7 +198,7 @@ const Cell = memo(function Cell({ execution, notes, before, number, count, obser
       </Mover.Provider>
     </article>
   );
-}, (a, b) => a.execution === b.execution && sameNotes(a.notes, b.notes) && a.before?.death === b.before?.death && a.number === b.number && a.count === b.count && a.move === b.move && a.live === b.live && a.may === b.may);
+}, (a, b) => a.execution === b.execution && sameNotes(a.notes, b.notes) && a.before?.death === b.before?.death && a.number === b.number && a.count === b.count && a.move === b.move && a.live === b.live && a.may === b.may && a.below === b.below);
 
 const FACES: Record<string, string> = { rest: "REST", jupyter: "Jupyter", agentcore: "AgentCore", agent_engine: "Agent Engine", e2b: "E2B", mcp: "MCP", librechat: "LibreChat", replay: "replay" };
 

@@ -34,7 +34,7 @@ export function Code({ of: { code, language, kind } }: { of: Pick<Execution, "co
   const pieces = useMemo(() => (parser ? colour(code, parser) : null), [code, parser]);
   return (
     <pre class="code" tabIndex={0} aria-label={command ? "Shell command" : `Code, ${language}`}>
-      {language !== "python" && <span class="language">{command ? "shell" : language}</span>}
+      {language !== "python" && !command && <span class="language">{language}</span>}
       {command && <span class="prompt-sign" aria-hidden="true">$ </span>}
       {pieces?.map(({ text, classes }, at) => (classes ? <span key={at} class={classes}>{text}</span> : text)) ?? code}
     </pre>

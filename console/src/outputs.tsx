@@ -3,7 +3,7 @@
 import { createContext, type TargetedEvent } from "preact";
 import { memo } from "preact/compat";
 import { useContext, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { MOST_SPANS, parseAnsi } from "./ansi";
+import { MOST_SPANS, parseAnsi, type Span } from "./ansi";
 import { stateOf, viewOf, type Output, type Text } from "./api";
 import type { Given, Move } from "./frames/talk";
 import { readMove } from "./moves";
@@ -70,12 +70,14 @@ export function Terminal({ text, error, atEnd = false }: TerminalProps) {
 }
 
 const Coloured = memo(function Coloured({ text, spans }: { text: string; spans: number }) {
-  return (
-    <pre>{parseAnsi(text, spans).map((each, at) => each.classes || each.colour || each.background
-      ? <span key={at} class={each.classes} style={{ color: each.colour, background: each.background }}>{each.text}</span>
-      : each.text)}</pre>
-  );
+  return <pre><Spans of={parseAnsi(text, spans)} /></pre>;
 });
+
+export function Spans({ of }: { of: Span[] }) {
+  return <>{of.map((each, at) => each.classes || each.colour || each.background
+    ? <span key={at} class={each.classes} style={{ color: each.colour, background: each.background }}>{each.text}</span>
+    : each.text)}</>;
+}
 
 /** The first lines of a text and its last ones, how many lines are between them, and how many characters will not show. */
 export function cut(text: string, whole: boolean): { head: string; tail: string; lines: number; characters: number } {

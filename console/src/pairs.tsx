@@ -1,11 +1,12 @@
 // Two runs of a cell next to each other, with what differs marked.
 
-import type { VNode } from "preact";
+import { Fragment, type VNode } from "preact";
 import { memo } from "preact/compat";
-import { useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
+import { parseLines } from "./ansi";
 import type { Execution, Output } from "./api";
 import { Code, Exit, explainDeath, Numbers } from "./code";
-import { join, merge, Outputs } from "./outputs";
+import { join, merge, Outputs, Spans } from "./outputs";
 import { count, duration } from "./time";
 
 /** Lines compared one by one, at most: beyond it all that is between the common ends is marked. */
@@ -80,10 +81,12 @@ export function markLines(one: string[], other: string[]): [Set<number>, Set<num
   return marks;
 }
 
+/** Lines as a terminal shows them, of which some are marked. */
 export function Marked({ lines, marks, side }: { lines: string[]; marks: Set<number>; side: "before" | "after" }) {
+  const spans = useMemo(() => parseLines(lines), [lines]);
   return (
-    <pre tabIndex={0}>{lines.map((line, at) => marks.has(at)
-      ? <mark key={at} class={side}>{line || " "}{"\n"}</mark> : `${line}\n`)}</pre>
+    <pre tabIndex={0}>{spans.map((each, at) => marks.has(at)
+      ? <mark key={at} class={side}>{each.length ? <Spans of={each} /> : " "}{"\n"}</mark> : <Fragment key={at}><Spans of={each} />{"\n"}</Fragment>)}</pre>
   );
 }
 

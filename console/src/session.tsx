@@ -26,6 +26,7 @@ const USAGE_SECONDS = 20;
 const WATCHED_SECONDS = 5;
 const MOST_USED = 2000;
 const NO_NOTES: Note[] = [];
+const NONE_OPEN: readonly string[] = [];
 
 type Panel = "" | "variables" | "files";
 
@@ -40,6 +41,7 @@ export function SessionPage({ id, who }: { id: string; who: Who }) {
   const [attached, setAttached] = useState<AttachToken | null>(null);
   const [timeline, setTimeline] = useState(false);
   const [shell, setShell] = useState(false);
+  const [shells, setShells] = useState(NONE_OPEN);
   const [used, setUsed] = useState<Used[]>([]);
   const [opened, setOpened] = useState<ChangedFile | null>(null);
   const [target, setTarget] = useState<{ id: string } | null>(null);
@@ -146,12 +148,12 @@ export function SessionPage({ id, who }: { id: string; who: Who }) {
         <p class="empty">Nothing has run here yet.{usable && may && " Write code below and press Shift+Enter."}</p>
       )}
       <div class="halves">
-        <Cells executions={executions} notes={loaded ? notes : NO_NOTES} earlier={earlier} want={want} target={target} onFile={showFile} keys={keys} live={live} may={may} mover={mover} />
+        <Cells executions={executions} notes={loaded ? notes : NO_NOTES} earlier={earlier} want={want} target={target} onFile={showFile} keys={keys} live={live} may={may} mover={mover} shells={shells} />
         {live && panel === "variables" && <Variables id={id} ended={ended} busy={busy} may={may} />}
         {session && panel === "files" && <Files session={session} executions={executions} earlier={earlier} onEarlier={wantAll} ended={ended} may={may && live} opened={opened} />}
       </div>
       {timeline && session && <Timeline session={session} executions={executions} used={used} onChoose={(chosen) => setTarget({ id: chosen })} />}
-      {shell && live && may && <Shells id={id} headers={() => headersOf(id)} onClose={() => setShell(false)} />}
+      {shell && live && may && <Shells id={id} headers={() => headersOf(id)} onClose={() => setShell(false)} onOpen={setShells} />}
       <p class="hidden" role="status">{busy ? "Code is running" : "Idle"}</p>
       {usable && may && <Prompt id={id} waiting={waiting} executions={executions} editor={editor} />}
       {shown === "attach" && <Attach id={id} name={who.principal} kept={attached} keep={setAttached} onClose={() => setShown("")} />}

@@ -18,12 +18,15 @@ const RETRY_MS = 500;
 const MOST_RETRY_MS = 5000;
 const LEAVE_KEY = "F6";
 
-/** `headers` name the lease that is held here, if there is one. */
-export function Shells({ id, headers, onClose }: { id: string; headers: Headers; onClose: () => void }) {
+interface ShellsProps { id: string; headers: Headers; onClose: () => void; onOpen: (ids: readonly string[]) => void }
+
+/** `headers` name the lease that is held here, if there is one; `onOpen` hears which shells are open here, each time that changes. */
+export function Shells({ id, headers, onClose, onOpen }: ShellsProps) {
   const [open, setOpen] = useState<Program[] | null>(null);
   const [shown, setShown] = useState("");
   const [reader, setReader] = useState(false);
   const { doing, failed, act } = useAct();
+  const place = useRef<HTMLElement>(null);
   const leave = useRef<HTMLButtonElement>(null);
   const path = `/v1/sessions/${id}/programs`;
 
@@ -44,6 +47,10 @@ export function Shells({ id, headers, onClose }: { id: string; headers: Headers;
     return () => { gone = true; };
   }, [id]);
 
+  useEffect(() => { onOpen((open ?? []).map((each) => each.id)); }, [open]);
+  useEffect(() => () => onOpen([]), []);
+  useEffect(() => { place.current!.scrollIntoView({ block: "nearest" }); }, []);
+
   function close(program: Program): void {
     // One that has ended is gone already.
     void ask("POST", `${path}/${program.id}/signal`, { signal: "SIGHUP" }).catch(() => undefined);
@@ -53,7 +60,7 @@ export function Shells({ id, headers, onClose }: { id: string; headers: Headers;
   }
 
   return (
-    <section class="shells" aria-label="Shells">
+    <section ref={place} class="shells" aria-label="Shells">
       <div class="bar">
         {(open ?? []).map((each, number) => (
           <span key={each.id} class="tab">

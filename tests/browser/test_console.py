@@ -392,3 +392,40 @@ async def looks_at_many(service: RunningService, directory: Path) -> None:
             await page.wait_for(f"{PANEL}('early.txt')")
             await page.wait_for(f"{PANEL}('History')")  # of a cell that nobody has scrolled to
             await page.wait_for("document.querySelector('.history li')?.innerText.startsWith('Cell 2 added it')")
+
+
+OVERLAPS = """
+[...document.querySelectorAll('pre.code')].flatMap(code => {
+  const label = code.querySelector('.language')?.getBoundingClientRect();
+  const words = document.createRange();
+  return label ? [...code.childNodes].filter(each => each.className !== 'language').flatMap(each => {
+    words.selectNodeContents(each);
+    return [...words.getClientRects()].filter(at =>
+      at.left < label.right && at.right > label.left && at.top < label.bottom && at.bottom > label.top);
+  }) : [];
+}).length
+"""
+LONG_LINE = "const rain = 22.25; console.log('a line of another language that is wider than a pane of a narrow window')"
+
+
+@pytest.mark.sample("pages")
+def test_the_name_of_a_language_lies_over_no_code(service: RunningService, tmp_path: Path) -> None:
+    asyncio.run(lies_over_none(service, tmp_path))
+
+
+async def lies_over_none(service: RunningService, directory: Path) -> None:
+    async with chromium(directory) as page:
+        with service.client() as client, client.session("python") as session:
+            session.run(LONG_LINE, language="typescript")
+            session.command(f"echo '{LONG_LINE}'")
+            await page.ask(
+                "Emulation.setDeviceMetricsOverride", width=400, height=800, deviceScaleFactor=1, mobile=False
+            )
+            await sign_in(page, service)
+            for address in (f"#/sessions/{session.id}", f"#/compare/{session.id}/{session.id}"):
+                await page.evaluate(f"location.hash = '{address}'")
+                await page.wait_for("document.querySelector('.code-keyword')?.innerText === 'const'")
+                await page.wait_for("document.querySelectorAll('pre.code').length === 2")
+                assert await page.evaluate("document.querySelector('.language').innerText") == "typescript"
+                assert await page.evaluate(OVERLAPS) == 0
+        assert page.of("Runtime.exceptionThrown") == []

@@ -18,9 +18,10 @@ from tests.running_service import RunningService
 CELLS = (
     "print('one\\ntwo\\nthree')",
     "import os\nprint(f\"the same\\n{os.path.exists('made')}\")",  # a file that is no part of the record
-    "print(f'{os.urandom(4).hex()}')",
+    "print(f'\\x1b[31m{os.urandom(4).hex()}\\nred too\\x1b[0m')",
 )
 PAIRS = "[...document.querySelectorAll('.pair')]"
+COLOUR_OF = "each => `${each.parentElement.localName}, ${each.getAttribute('style')}`"
 TRANSFER = "document.querySelector('.panel progress')"
 PREVIEW = "document.querySelector('.preview-body')"
 PLOT_LINE = (31, 119, 180)
@@ -106,6 +107,10 @@ async def replays_and_compares(service: RunningService, directory: Path) -> None
             await page.wait_for(f"{TEXT}.includes('4 cells, 2 differ')")
             words = await page.evaluate(f"{PAIRS}.map(each => each.querySelector('.state').textContent)")
             assert words == ["same", "same", "different", "only on the right"]
+            shown = await page.evaluate(f"[...{PAIRS}[2].querySelectorAll('.side pre')].map(each => each.textContent)")
+            assert [(len(each), each[8:]) for each in shown] == [(17, "\nred too\n")] * 2  # no codes of colours
+            coloured = await page.evaluate(f"[...{PAIRS}[2].querySelectorAll('.side span[style]')].map({COLOUR_OF})")
+            assert coloured == ["mark, color: var(--ansi-1);", "pre, color: var(--ansi-1);"] * 2
             await page.screenshot(directory / "compare.png")
             await page.evaluate("document.querySelector('[type=checkbox]').click()")
             await page.wait_for(f"{PAIRS}.length === 2")

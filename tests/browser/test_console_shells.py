@@ -11,12 +11,14 @@ from sandcell import Client
 from tests.browser.canary import listening
 from tests.browser.chromium import DEADLINE_SECONDS, Page, chromium
 from tests.browser.test_console import PANEL, sign_in
+from tests.browser.test_console_pages import press
 from tests.browser.test_hostile_pages import PAYLOADS, click_down, options, require_nothing_acted
 from tests.running_service import RunningService
 
 SCREEN = "document.querySelector('.screen:not([hidden])')"
 ROWS = f"({SCREEN}?.querySelector('.xterm-rows')?.innerText.replaceAll('\\u00a0', ' ') ?? '')"
 STATUS = f"({SCREEN}?.querySelector('[role=status]')?.innerText ?? '')"
+CELL = "[...document.querySelectorAll('.cell.command.running')].at(-1)"
 KEYS = f"{SCREEN}.querySelector('textarea')"
 HOSTILE = [
     "\x1b]52;c;c3RvbGVu\x07",
@@ -61,6 +63,12 @@ async def uses_a_shell(service: RunningService, directory: Path) -> None:
             assert await page.evaluate(left) < 5, "who reads the end stays there when there is less room for it"
             await type_in(page, "echo wri''tten; stty size; tty")
             await page.wait_for(f"{ROWS}.includes('written\\n') && {ROWS}.includes('/dev/pts/')")
+            assert await page.evaluate(f"{CELL}.innerText.includes('Open below')"), "it shows once"
+            assert not await page.evaluate(f"{CELL}.innerText.includes('written')")
+            await press(page, "Close")
+            await page.wait_for(f"{CELL}.innerText.includes('written')")
+            await page.wait_for(f"{PANEL}('Shell')")
+            await page.wait_for(f"{ROWS}.includes('written\\n')")
             await page.ask(
                 "Emulation.setDeviceMetricsOverride", width=700, height=900, deviceScaleFactor=1, mobile=False
             )
