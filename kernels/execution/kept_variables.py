@@ -64,12 +64,18 @@ class _Restored(Restoration):
 
 
 class Kept(msgspec.Struct):
-    """The names of a kernel, and how many seconds of a processor it took to look at what they are."""
+    """How many names of a kernel are `kept`, and how many seconds of a processor it took to look at what they are.
+
+    `kept` is None where nothing was looked at since there was no memory, and of a kernel of an earlier release. `held`
+    is what its process held in memory before, in bytes. The names are there when somebody has asked for them.
+    """
 
     variables: Annotated[list[KeptVariable], msgspec.Meta(max_length=MOST_VARIABLES)] = msgspec.field(
         default_factory=list
     )
+    kept: Annotated[int, msgspec.Meta(ge=0, le=MOST_VARIABLES)] | None = None
     seconds: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = 0.0
+    held: Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)] | None = None
 
 
 class _Kept(Kept):
@@ -89,15 +95,17 @@ async def keep(
     at: float | None = None,
     own_id: str = "",
     memory_bytes: int | None = None,
+    held_bytes: int | None = None,
 ) -> Kept:
     """Have the kernel write its variables down, as of a time and so many executions, if those are known.
 
     With an id of its own it can be ended by `stop`, and leaves room on the disk. With `memory_bytes` it ends once its
-    memory has grown by so much. Raises `DeadlineExceeded`, `SandboxFailed`, a failed hub's error.
+    memory has grown by so much, from now or from the `held_bytes` that it has said before. Raises `DeadlineExceeded`,
+    `SandboxFailed`, a failed hub's error.
     """
     stamp = {"generation": hub.generation, "executions": executions, "at": at}
     content = {"do": "keep", "bytes": most_bytes, "seconds": seconds, "stamp": stamp, "id": own_id}
-    content |= {"memory": memory_bytes}
+    content |= {"memory": memory_bytes, "held": held_bytes}
     return await _ask(hub, content, seconds - KEEP_SECONDS + ANSWER_SECONDS, _Kept)
 
 

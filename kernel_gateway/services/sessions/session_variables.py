@@ -25,6 +25,7 @@ from kernel_gateway.services.results.jobs import Job
 from kernel_gateway.storage.hibernations import HibernationRow
 from kernels.errors import DeadlineExceeded, Death, KernelDied, KernelsError
 from kernels.execution import kept_variables
+from kernels.execution.hub import Hub
 from kernels.languages import PYTHON
 from kernels.sandboxed.deaths import GLOBALS_GONE
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
@@ -43,6 +44,8 @@ BACK_OFF: Final = 20.0
 """What has taken so much of a processor is not looked at again for so many times as long."""
 LOOK_SECONDS: Final = kept_variables.KEEP_SECONDS + 1.0
 """After how long a value's own code that has not come to an end is ended."""
+MEMORY_SECONDS: Final = 1.0
+"""How long what is free of a sandbox's memory is not asked for again: its kernel counts what it takes itself since."""
 OF_ITSELF: Final = ("exit", "signal", "oom")
 """Causes of a kernel's death that its own code may be: a value's, which ran as it was written down."""
 NO_GENERATION: Final = -1
@@ -79,6 +82,16 @@ class _Kept(msgspec.Struct, frozen=True):
     def is_in(self, kernel: SandboxedKernel, generation: int) -> bool:
         """Whether this kernel has these variables: it kept them, or was given them."""
         return self.kernel is kernel and self.generation == generation
+
+
+class _Room(msgspec.Struct):
+    """What was free of the memory of a kernel's sandbox, by the loop's clock, and what that kernel held then."""
+
+    hub: Hub
+    at: float
+    free_bytes: int
+    held_bytes: int | None = None
+    """Of the kernel's own process; None before it has said so, or where it cannot."""
 
 
 class KeptElsewhere(Protocol):
@@ -119,6 +132,7 @@ class SessionVariables:
         self._most_percent = 0
         """Of its memory that it may hold while it keeps variables, which takes some; 0: any."""
         self._kept: _Kept | None = None
+        self._room: _Room | None = None
         self._keeping: asyncio.Task[None] | None = None
         self._watching = False
         """Whether a task waits for the session to be idle: one for as long as code comes and goes."""
@@ -237,7 +251,7 @@ class SessionVariables:
             raise SandboxUnavailable("the kernel is being replaced: try again")
         found = await kept_variables.keep(hub, most_bytes, KEEP_SECONDS, executions=executions, at=at)
         if await self._learn(kernel) and kernel.hub is hub:
-            self._kept = _Kept(kernel, hub.generation, at, executions, _count(found))
+            self._kept = _Kept(kernel, hub.generation, at, executions, _count(found) or 0)
         return found.variables
 
     async def take_over(self, kernel: SandboxedKernel, at: float, lay: Callable[[], Awaitable[None]]) -> None:
@@ -280,7 +294,7 @@ class SessionVariables:
 
     def leave(self) -> None:
         """The session has no kernel any more: what it had of an earlier one is told no longer."""
-        self._kept = self._kernel = self.restored = None
+        self._kept = self._kernel = self._room = self.restored = None
 
     async def _restore(self, kernel: SandboxedKernel) -> None:
         kept, hub = self._kept, kernel.hub
@@ -366,9 +380,9 @@ class SessionVariables:
 
     async def _keep(self, kernel: SandboxedKernel) -> None:
         each, loop = self._mode == "each", asyncio.get_running_loop()
-        memory_bytes = 0 if kernel.residence.stopped else await self._find_spare_memory(kernel)
+        room = None if kernel.residence.stopped else await self._find_room(kernel)
         hub, kept = kernel.hub, self._kept
-        if memory_bytes <= 0 or hub is None or (self._live.busy and not each) or kernel.residence.stopped:
+        if room is None or room.hub is not hub or (self._live.busy and not each) or kernel.residence.stopped:
             return
         if kept is not None and not kept.is_in(kernel, hub.generation):
             return  # it is to be given those of the one before first, which keeping would remove
@@ -379,7 +393,13 @@ class SessionVariables:
             self.code_waits()
         try:
             found = await kept_variables.keep(
-                hub, self._most_bytes, executions=executions, at=at, own_id=self._own_id, memory_bytes=memory_bytes
+                hub,
+                self._most_bytes,
+                executions=executions,
+                at=at,
+                own_id=self._own_id,
+                memory_bytes=room.free_bytes,
+                held_bytes=room.held_bytes,
             )
         except KernelsError as error:
             self._harmful = isinstance(error, KernelDied) and error.death.cause in OF_ITSELF
@@ -389,21 +409,36 @@ class SessionVariables:
         finally:
             self._asked = False
             ending.cancel()
+        room.held_bytes = room.held_bytes or found.held
+        count = _count(found)
+        self._room = room if count is not None and room.held_bytes else None
         # The kernel of an earlier release does not say how long it took.
         self._not_before = loop.time() + (found.seconds or loop.time() - began) * BACK_OFF
-        if found.variables and self._kept is kept and kernel.hub is hub:  # else it was replaced as it answered
-            self._kept = _Kept(kernel, hub.generation, at, executions, _count(found))
+        if count is not None and self._kept is kept and kernel.hub is hub:  # else it was replaced as it answered
+            self._kept = _Kept(kernel, hub.generation, at, executions, count)
 
-    async def _find_spare_memory(self, kernel: SandboxedKernel) -> int:
-        """How much it may take to pickle in, in bytes; where that is none, what was kept before stays."""
+    async def _find_room(self, kernel: SandboxedKernel) -> _Room | None:
+        """How much it may take to pickle in; where that is none, what was kept before stays.
+
+        It is not asked for each time that code may wait for: the launcher, its control group and its disk take longer
+        to say so than a kernel takes to look at what is unchanged.
+        """
+        hub, now, room = kernel.hub, asyncio.get_running_loop().time(), self._room
+        if self._mode == "each" and room is not None and room.hub is hub and now - room.at < MEMORY_SECONDS:
+            return room
+        self._room = None
         try:
             usage = await kernel.usage()
         except KernelsError:
-            return 0
-        return usage.memory_limit_bytes * (self._most_percent or 100) // 100 - usage.memory_held_bytes
+            return None
+        free = usage.memory_limit_bytes * (self._most_percent or 100) // 100 - usage.memory_held_bytes
+        return _Room(hub, now, free) if hub is not None and free > 0 else None
 
 
-def _count(found: kept_variables.Kept) -> int:
+def _count(found: kept_variables.Kept) -> int | None:
+    """How many variables are kept; None where those are that were before."""
+    if found.kept is not None or not found.variables:
+        return found.kept
     return sum(each.outcome == "kept" for each in found.variables)
 
 

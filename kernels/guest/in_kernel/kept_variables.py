@@ -46,6 +46,8 @@ FIXED = (
 )
 CONTAINERS = (list, dict, set, bytearray)
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
+PASSING = ("executions", "why", "shared")
+"""What a row says of a value that could not be looked at, or of others beside it."""
 BEGUN = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 
 BACK_OFF = 20.0
@@ -102,15 +104,21 @@ class KeptVariables:
         stamp: Row,
         *,
         memory_bytes: int | None = None,
+        held_bytes: int | None = None,
         share: bool = False,
+        counted: bool = False,
     ) -> Row:
         """Write what has changed since the last time, `most_bytes` in all; says of each name whether it is kept.
 
         `stamp` is what the service knows of this moment: `generation`, `executions`, `at`. It ends once the process has
-        grown by `memory_bytes`; with `share` no more is kept than is good for the disk.
+        grown by `memory_bytes`, from now or from the `held_bytes` that it said last: then nothing may be looked at, and
+        nothing is said. With `share` no more is kept than is good for the disk, with `counted` no name is said.
         """
         self._until, began = time.monotonic() + seconds, time.thread_time()
-        self._has_grown = _watch_growth(memory_bytes)
+        held = _measure_memory()
+        self._has_grown = _watch_growth(memory_bytes, held if held_bytes is None else held_bytes)
+        if self._has_grown():
+            return {"status": "ok", "variables": []}
         os.makedirs(self._directory, mode=0o700, exist_ok=True)
         if share:
             most_bytes = min(most_bytes, self._find_room() // SHARE)
@@ -120,10 +128,10 @@ class KeptVariables:
         except BaseException:
             self._clean(self._load()[0] if self._rows is None else self._rows)  # what was kept before stays
             raise
-        told = [
-            _tell(name, "lost" if _has_no_value(row) else "kept", str(row.get("why", ""))) for name, row in rows.items()
-        ]
-        return {"status": "ok", "variables": told, "seconds": time.thread_time() - began}
+        count = sum(not _has_no_value(row) for row in rows.values())
+        told = [] if counted else [_tell_kept(name, row) for name, row in rows.items()]
+        took = {"seconds": time.thread_time() - began, "held": held}
+        return {"status": "ok", "variables": told, "kept": count, **took}
 
     def end_value(self) -> None:
         """Called in a signal's handler: end what code of a value's own does, if it is that which runs."""
@@ -157,8 +165,10 @@ class KeptVariables:
                 rows[name] = rows[other] if _has_no_value(rows[other]) else {"same": other}
                 continue
             first[id(value)] = name
-            row = self._write(name, names, old.get(name, {}), left)
-            shared.note(name, row.pop("shares", {}))
+            row = old.get(name, {})
+            if not _is_unchanged(value, row, left):
+                row = self._write(name, names, row, left)
+                shared.note(name, row.pop("shares", {}))
             rows[name] = row
             left -= row.get("bytes", 0)
         self._due = {name: due for name, due in self._due.items() if name in rows}
@@ -202,13 +212,13 @@ class KeptVariables:
             raise self._values.Late(why)
         digest = _digest(value)
         if digest is not None and digest == old.get("digest") and old["bytes"] <= left:
-            return {key: old[key] for key in old if key not in ("executions", "why", "shared")}
+            return {key: old[key] for key in old if key not in PASSING}
         own = names.get(name) is value and _is_own(name, value)
         if own and not isinstance(value, (type, types.FunctionType)):
             return self._find_source(value, old)  # a decorator made it; pickle would name it by itself
         self._number += 1
-        paths = [f"{self._own}-{self._number}", old.get("file")]
-        new, before = (each and os.path.join(self._directory, each) for each in paths)
+        new = f"{self._directory}/{self._own}-{self._number}"
+        before = f"{self._directory}/{old['file']}" if "file" in old else None
         try:
             place = self._values.Place(new, before, left, partial(self._is_over, grown=True))
             row = self._values.write_value(value, names, old, place)
@@ -386,20 +396,21 @@ class KeptVariables:
             return name[:LONGEST_WHY]
 
 
-def _watch_growth(most_bytes: int | None) -> Callable[[], bool]:
-    """Says whether this process holds so much more memory than now; a pickler notes each object that it has seen."""
-    if most_bytes is None:
+def _watch_growth(most_bytes: int | None, before: int | None) -> Callable[[], bool]:
+    """Says whether this process holds so much more memory than before; a pickler notes each object that it has seen."""
+    if most_bytes is None or before is None:
         return lambda: False
+    most = before + most_bytes
+    return lambda: (_measure_memory() or 0) > most
+
+
+def _measure_memory() -> int | None:
+    """What this process holds, None where the system does not say it."""
     try:
-        before = _measure_memory()
+        with open("/proc/self/statm", "rb", buffering=0) as file:
+            return int(file.read(200).split()[1]) * PAGE_BYTES
     except (OSError, ValueError, IndexError):
-        return lambda: False
-    return lambda: _measure_memory() - before > most_bytes
-
-
-def _measure_memory() -> int:
-    with open("/proc/self/statm", "rb", buffering=0) as file:
-        return int(file.read(200).split()[1]) * PAGE_BYTES
+        return None
 
 
 class _Shared:
@@ -455,6 +466,10 @@ def _can_change(value: Any, *, inside: bool = False) -> bool:
 
 def _tell(name: str, outcome: str = "restored", why: str = "") -> Row:
     return {"name": name[:LONGEST_NAME], "outcome": outcome, "why": why[:LONGEST_WHY]}
+
+
+def _tell_kept(name: str, row: Row) -> Row:
+    return _tell(name, "lost" if _has_no_value(row) else "kept", str(row.get("why", "")))
 
 
 def _cut(said: dict[str, Row]) -> list[Row]:
@@ -514,6 +529,13 @@ def _find_class(name: str) -> str | None:
                     first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
                     return "".join(lines[first - 1 : node.end_lineno])
     return None
+
+
+def _is_unchanged(value: Any, row: Row, left: int) -> bool:
+    """Whether a short scalar is what was written last, with nothing more to say of it than then."""
+    digest = _digest(value)
+    same = digest is not None and digest == row.get("digest")
+    return same and row["bytes"] <= left and row.keys().isdisjoint(PASSING)
 
 
 def _digest(value: Any) -> str | None:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,9 @@ from kernel_gateway.errors import GenerationMismatch, InvalidRequest
 from kernel_gateway.services.sessions import session_variables
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.session_variables import SessionVariables
+from kernels.sandbox import SandboxUsage
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
+from kernels.wire.message import Message
 from sandcell.models.commands import CommandRequest
 from sandcell.models.sessions import Restored, Session
 from tests.integration.kernel_gateway.services.conftest import Gateway, House, house_in
@@ -355,6 +358,89 @@ def test_a_session_without_variables_has_nothing_loaded_and_nothing_kept(on_sess
         assert ended.death.detail == "the kernel exited with status 1; its globals are gone"
         assert await gateway.text(session, "'_own' in globals()") == "False"
         assert (await gateway.show(session)).restored is None
+
+    on_session(test)
+
+
+async def run_and_keep(gateway: Gateway, live: LiveSession, session: Session, code: str) -> None:
+    ran = await gateway.run(session, code)
+    assert ran.status == "ok", ran
+    keeping = live.variables._keeping
+    assert keeping is not None
+    await keeping
+
+
+def count_calls(patch: pytest.MonkeyPatch, kernel: SandboxedKernel) -> tuple[list[str], list[str]]:
+    """What the runtime is asked of a kernel's sandbox, and the kernel itself on its way for code, from now."""
+    hub, asked, told = kernel.hub, list[str](), list[str]()
+    assert hub is not None
+    usage, request = kernel.usage, hub.request
+
+    async def count_usage() -> SandboxUsage:
+        asked.append("usage")
+        return await usage()
+
+    async def count_request(channel: str, msg_type: str, *arguments: Any, **options: Any) -> Message:
+        told.append(msg_type)
+        return await request(channel, msg_type, *arguments, **options)
+
+    patch.setattr(kernel, "usage", count_usage)
+    patch.setattr(hub, "request", count_request)
+    return asked, told
+
+
+def test_executions_that_follow_each_other_ask_for_their_memory_once(
+    on_session: OnSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(gateway: Gateway, _session: Session) -> None:
+        session = await gateway.start(environment="keeps", keep_variables="each")
+        live = await gateway.services.registry.require(gateway.me, session.id)
+        monkeypatch.setattr(session_variables, "MEMORY_SECONDS", 1_000.0)
+        await run_and_keep(gateway, live, session, "first = 1")
+        asked, told = count_calls(monkeypatch, live.sandbox.kernel)
+        for number in range(5):
+            await run_and_keep(gateway, live, session, f"first = {number}")
+        assert (asked, told) == ([], ["sandcell_kept_request"] * 5)
+        monkeypatch.setattr(session_variables, "MEMORY_SECONDS", 0.0)
+        await run_and_keep(gateway, live, session, "first = 9")
+        assert asked == ["usage"]
+
+    on_session(test)
+
+
+def test_code_that_takes_what_was_free_has_nothing_kept_until_that_is_asked_for_again(
+    on_session: OnSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(gateway: Gateway, _session: Session) -> None:
+        session = await gateway.start(environment="keeps", keep_variables="each")
+        live = await gateway.services.registry.require(gateway.me, session.id)
+        monkeypatch.setattr(session_variables, "MEMORY_SECONDS", 1_000.0)
+        await run_and_keep(gateway, live, session, "first = 1")
+        room, kept = live.variables._room, live.variables._kept
+        assert room is not None
+        assert room.held_bytes
+        room.free_bytes = 50_000_000
+        asked, _told = count_calls(monkeypatch, live.sandbox.kernel)
+        await run_and_keep(gateway, live, session, "large = bytearray(b'1') * 100_000_000")
+        assert (asked, live.variables._kept) == ([], kept)
+        await run_and_keep(gateway, live, session, "del large; first = 2")
+        assert asked == ["usage"]
+        assert live.variables._kept not in (None, kept)
+
+    on_session(test)
+
+
+def test_a_session_that_keeps_nothing_asks_its_kernel_for_nothing(
+    on_session: OnSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(gateway: Gateway, _session: Session) -> None:
+        session = await gateway.start(environment="keeps", keep_variables="off")
+        live = await gateway.services.registry.require(gateway.me, session.id)
+        await gateway.run(session, "first = 1")
+        asked, told = count_calls(monkeypatch, live.sandbox.kernel)
+        for _ in range(3):
+            await gateway.run(session, "first = 2")
+        assert (asked, told, live.variables._keeping, live.variables._watching) == ([], [], None, False)
 
     on_session(test)
 

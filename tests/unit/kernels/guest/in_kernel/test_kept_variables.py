@@ -92,6 +92,20 @@ def test_what_would_take_more_memory_than_there_is_ends_it(tmp_path: Path) -> No
     assert told["seconds"] > 0
 
 
+def test_a_kernel_that_has_grown_since_its_memory_was_asked_for_looks_at_nothing(tmp_path: Path) -> None:
+    kept = new(tmp_path)
+    first = kept.keep({"number": 1}, {}, PLENTY, SECONDS, {}, memory_bytes=10**8, counted=True)
+    assert (first["kept"], first["variables"]) == (1, [])
+    before = (tmp_path / INDEX).read_bytes()
+    looked: list[int] = []
+    names = {"number": 2, "watched": Late(lambda: looked.append(1))}
+    grown = kept.keep(names, {}, PLENTY, SECONDS, {}, memory_bytes=0, held_bytes=first["held"] - 1)
+    assert (grown.get("kept"), grown["variables"], looked) == (None, [], [])
+    assert (tmp_path / INDEX).read_bytes() == before, "what was kept before stays"
+    again = kept.keep(names, {}, PLENTY, SECONDS, {}, memory_bytes=10**8, held_bytes=first["held"])
+    assert (again["kept"], looked) == (2, [1])
+
+
 def test_a_third_of_the_room_on_the_disk_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = new(tmp_path)
     monkeypatch.setattr(kept, "_find_room", lambda: 3 * LARGE)
