@@ -130,6 +130,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail a run that leaves a container, mount, cgroup, loop device, network namespace or process."""
     if _one_of_several(session):
         return
+    failure_report.keep(session.config)
     leftovers.forget_namespaces(session.stash[leftovers.BEFORE])
     ended = time.monotonic()
     left = leftovers.since(session.stash[leftovers.BEFORE])

@@ -2,6 +2,7 @@
 
 `begin` notes where a test begins, `sections` are what its report gets when it has failed. Both look at every service
 that the tests of this process have started, whichever fixture did. Nothing here fails or delays a report for long.
+`keep` leaves the reports of a run for scripts/retest.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from tests.running_service import RunningService
 
 LINES = 100
 """Of each service's log and of what the test printed, the last ones."""
+
+KEPT_LINES = 40
+"""The same for a report that is kept."""
 
 _SESSIONS = 5
 _EXECUTIONS = 5
@@ -59,11 +63,24 @@ def sections(item: pytest.Item) -> list[Section]:
     return found
 
 
-def cut_lines(text: str) -> str:
-    """The last LINES lines: a test that waits in vain can log for as long as its deadline."""
+def keep(config: pytest.Config) -> None:
+    """Have the cache of the run know how each test failed, in short."""
+    cache, reporter = getattr(config, "cache", None), config.pluginmanager.getplugin("terminalreporter")
+    if cache is None or reporter is None:
+        return
+    kept: dict[str, str] = {}
+    for report in (*reporter.stats.get("failed", ()), *reporter.stats.get("error", ())):
+        parts = [report.longreprtext, *(f"----- {title}\n{text}" for title, text in report.sections)]
+        text = "\n".join(cut_lines(each, KEPT_LINES) for each in parts)
+        kept[report.nodeid] = f"{kept[report.nodeid]}\n{text}" if report.nodeid in kept else text
+    cache.set("sandcell/failures", kept)
+
+
+def cut_lines(text: str, most: int = LINES) -> str:
+    """The last lines: a test that waits in vain can log for as long as its deadline."""
     lines = [_cut(line) for line in text.splitlines()]
-    if len(lines) > LINES:
-        lines[:-LINES] = [f"({len(lines) - LINES} lines before these)"]
+    if len(lines) > most:
+        lines[:-most] = [f"({len(lines) - most} lines before these)"]
     return "\n".join(lines)
 
 
