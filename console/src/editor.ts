@@ -120,10 +120,15 @@ export function makeEditor(place: HTMLElement, session: string, { run, leave, re
   };
   const leaveKey = (): boolean => { leave(); return true; };
 
+  /** The code goes at once, so that it is sent once and what is written meanwhile stays. If it was not taken it comes back. */
   async function submit(): Promise<void> {
-    back = -1;
     const code = view.state.doc.toString();
-    if (await run(code)) view.dispatch({ changes: { from: 0, to: view.state.doc.length } });
+    if (!code.trim()) return;
+    back = -1;
+    view.dispatch({ changes: { from: 0, to: code.length } });
+    if (await run(code)) return;
+    const written = view.state.doc.length > 0;
+    view.dispatch({ changes: { from: 0, insert: written ? `${code}\n` : code }, selection: written ? undefined : { anchor: code.length } });
   }
 
   const submitKey = () => { void submit(); return true; };

@@ -208,7 +208,6 @@ function Prompt({ id, waiting, executions, editor }: PromptProps) {
   const [failed, setFailed] = useState("");
 
   async function run(code: string): Promise<boolean> {
-    if (!code.trim()) return false;
     setFailed("");
     try {
       await ask<Execution>("POST", `/v1/sessions/${id}/executions`, { code, wait: false }, undefined, headersOf(id));
