@@ -79,7 +79,7 @@ class ChannelsHandler(WebSocketHandler):
         self._gone = False
         self._open_call: OpenCall | None = None
         self.revoked = False
-        self._heard = 0.0
+        self._unanswered = 0
         self._opened = 0.0
 
     @cached_property
@@ -182,7 +182,7 @@ class ChannelsHandler(WebSocketHandler):
         self.set_nodelay(True)
         protocol: Any = self.ws_connection
         self._outlet = FrameWriter(protocol, protocol.stream, binary=self.is_v1)
-        self._opened = self._heard = loop.time()
+        self._opened = loop.time()
         self._record(CHANNELS.event)
         try:
             attachments = self.services.attachments
@@ -201,7 +201,7 @@ class ChannelsHandler(WebSocketHandler):
 
     async def on_message(self, message: str | bytes) -> None:
         """Called by tornado with each message; the next one is read when this returns."""
-        self._heard = asyncio.get_running_loop().time()
+        self._unanswered = 0
         attachment = self._attachment
         if attachment is None:
             return
@@ -221,11 +221,11 @@ class ChannelsHandler(WebSocketHandler):
 
     def on_pong(self, data: bytes) -> None:
         """Called by tornado: the client is there."""
-        self._heard = asyncio.get_running_loop().time()
+        self._unanswered = 0
 
     def on_ping(self, data: bytes) -> None:
         """Called by tornado, which answers it: the client is there."""
-        self._heard = asyncio.get_running_loop().time()
+        self._unanswered = 0
 
     async def _deliver(self, attachment: Attachment) -> None:
         """Send what comes, as fast as the client takes it."""
@@ -275,13 +275,14 @@ class ChannelsHandler(WebSocketHandler):
 
     async def _may_stay(self) -> bool:
         """Whether the client still answers and its token still counts; it is pinged, or told to go."""
-        silence = asyncio.get_running_loop().time() - self._heard
-        if silence > (UNANSWERED_PINGS + 0.5) * self.services.settings.attach_ping_seconds:
+        # Counted, not timed: while the service itself stands still it pings nobody, and reads no answer.
+        if self._unanswered >= UNANSWERED_PINGS:
             self._hang_up(TRY_LATER, "the client does not answer")
             return False
         try:
             await self.services.attach_tokens.visitor(self._token)
             self.ping()
+            self._unanswered += 1
         except Unauthorized:
             if self._session_ends():
                 return True

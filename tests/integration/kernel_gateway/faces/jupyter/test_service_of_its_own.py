@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
+import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import httpx
@@ -28,7 +31,7 @@ print('over')
 """
 
 
-SETTINGS = {"attach_ping_seconds": 0.5, "invocations_per_second": 1000, "log_level": "info"}
+SETTINGS = {"attach_ping_seconds": 1.0, "invocations_per_second": 1000, "log_level": "info"}
 
 
 @pytest.fixture(scope="module")
@@ -62,14 +65,27 @@ def test_an_idle_client_is_pinged_and_stays(face: Face) -> None:
     with face.wire() as wire:
         wire.finished(wire.send("shell", "kernel_info_request", {}))
         with pytest.raises(TimeoutError):
+            wire.socket.recv(timeout=6)
+        assert result_of(wire.run("1 + 2")) == "3"
+
+
+@pytest.mark.sample("doors")
+def test_a_client_stays_when_the_service_has_stood_still(face: Face, own: RunningService) -> None:
+    with face.wire() as wire:
+        wire.finished(wire.send("shell", "kernel_info_request", {}))
+        os.kill(own.service_pid, signal.SIGSTOP)
+        time.sleep(6)
+        os.kill(own.service_pid, signal.SIGCONT)
+        with pytest.raises(TimeoutError):
             wire.socket.recv(timeout=3)
         assert result_of(wire.run("1 + 2")) == "3"
 
 
 @pytest.mark.sample("doors")
 def test_a_client_that_does_not_answer_pings_is_let_go(face: Face) -> None:
-    with raw(face):
-        until(lambda: face.http.get(f"/api/kernels/{face.kernel_id}").json()["connections"] == 1)
+    with raw(face) as client:
+        while client.recv(4096):  # pings, and the end at last
+            pass
         until(lambda: face.http.get(f"/api/kernels/{face.kernel_id}").json()["connections"] == 0)
 
 
