@@ -58,6 +58,7 @@ class Page:
         await self.ask("Target.setDiscoverTargets", discover=True)
         for domain in ("Page", "Network", "Runtime", "Log"):
             await self.ask(f"{domain}.enable")
+        await self.ask("Page.setLifecycleEventsEnabled", enabled=True)
 
     async def ask(self, method: str, /, **params: Any) -> Any:
         """The answer to one command."""
@@ -74,13 +75,20 @@ class Page:
         """Go there and wait until it is loaded."""
         await self.ask("Network.setExtraHTTPHeaders", headers=headers)
         self.events.clear()
-        await self.ask("Page.navigate", url=url)
-        await self.until("Page.loadEventFired")
+        went = await self.ask("Page.navigate", url=url)
+        # By its name: the page before it may say only now that it is loaded.
+        await self.until("Page.lifecycleEvent", name="load", loaderId=went["loaderId"])
 
-    async def until(self, method: str) -> dict[str, Any]:
-        """Wait for an event of the page's."""
+    async def reload(self) -> None:
+        """Load the page again, and wait until the document is another: until then the old one answers."""
+        await self.evaluate("window.isLeft = true")
+        await self.ask("Page.reload")
+        await self.wait_for("!window.isLeft")
+
+    async def until(self, method: str, **about: str) -> dict[str, Any]:
+        """Wait for an event of the page's of which this is said."""
         async with asyncio.timeout(DEADLINE_SECONDS):
-            while not (found := self.of(method)):
+            while not (found := [each for each in self.of(method) if about.items() <= each.items()]):
                 self._news.clear()
                 await self._news.wait()
         return found[0]
@@ -107,11 +115,23 @@ class Page:
         return answer["result"].get("value")
 
     async def wait_for(self, expression: str) -> Any:
-        """The value of JavaScript once there is one that counts as true."""
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            while not (found := await self.evaluate(expression)):
-                await asyncio.sleep(0.05)
-        return found
+        """The value of JavaScript once there is one that counts as true.
+
+        What it throws until then counts as no value, as do answers that a navigation cuts off: of a document that has
+        only just come, or is not all there yet, a test asks for what it lacks.
+        """
+        last: object = None
+        try:
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                while True:
+                    try:
+                        if last := await self.evaluate(expression):
+                            return last
+                    except (AssertionError, RuntimeError) as error:
+                        last = error
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            raise TimeoutError(f"{expression} is {last!r} after {DEADLINE_SECONDS:.0f} s") from None
 
     async def in_frame(self, kind: str, expression: str) -> Any:
         """The value of JavaScript in a frame that has this document of the console, once it counts as true in one."""
@@ -123,8 +143,8 @@ class Page:
                     asked = {"expression": expression, "returnByValue": True, "session": session}
                     with contextlib.suppress(RuntimeError):  # the frame has gone
                         answer = await self.ask("Runtime.evaluate", **asked)
-                        assert "exceptionDetails" not in answer, answer
-                        if found := answer["result"].get("value"):
+                        # What throws has not got all its parts yet.
+                        if "exceptionDetails" not in answer and (found := answer["result"].get("value")):
                             return found
                 await asyncio.sleep(0.05)
 

@@ -19,7 +19,7 @@ from tests.running_service import RunningService
 WAITS = "printf '\\033[?2004hbegun\\n'; until [ -e go ]; do sleep 0.05; done; echo rain > made; echo bad >&2; exit 3"
 COMMANDS = "[...document.querySelectorAll('.cell.command')]"
 INTERRUPT = "[...document.querySelectorAll('.commands button')].find(each => each.innerText === 'Interrupt').disabled"
-STATES = "[...document.querySelectorAll('.cell')].map(each => each.className)"
+STATES = "[...document.querySelectorAll('.cell')].map(each => each.className.replace('cell ', '')).join(', ')"
 
 
 @pytest.mark.sample("pages")
@@ -59,8 +59,8 @@ async def shows_those_of(live: Live, service: RunningService, directory: Path) -
             assert await page.evaluate(f"{COMMANDS}[0].querySelector('.outputs').innerText.includes('begun\\nbad')")
             await page.wait_for(f"{COMMANDS}[1]?.innerText.includes('exit 0')")
             assert await page.evaluate(f"{COMMANDS}[1].querySelector('.by').innerText") == "admin · REST"
-            states = [each.removeprefix("cell ") for each in await page.evaluate(STATES)]
-            assert states == ["code ok", "command error", "command ok", "code ok"]
+            # Of each the page hears by events of its own.
+            await page.wait_for(f"{STATES} === 'code ok, command error, command ok, code ok'")
 
             live.call("startCommandExecution", command="echo waiting; sleep 600")
             await page.wait_for(f"{COMMANDS}[2]?.innerText.includes('Runs in the background')")
@@ -74,7 +74,7 @@ async def shows_those_of(live: Live, service: RunningService, directory: Path) -
 
             live.stop()
             await page.wait_for(f"{COMMANDS}[2].innerText.includes('What became of it is not on record')")
-            await page.ask("Page.reload")
+            await page.reload()
             await page.wait_for(f"{COMMANDS}.length === 4 && ({SHOWN}).includes('exit 3')")
             await replays(page, directory)
             await shows_those_of_mcp(page, service)
@@ -97,8 +97,8 @@ async def replays(page: Page, directory: Path) -> None:
     await page.wait_for(f"!!document.querySelector('.bar .state') && !{TEXT}.includes('Not there.')")
     await page.screenshot(directory / "replay.png")
     exits = "each => [...each.querySelectorAll('.exit')].map(one => one.innerText).join()"
-    found = await page.evaluate(f"{PAIRS}.map({exits})")
-    assert found == ["", "exit 0,exit 0", "", "exit 3,exit 3", "", "exit 143,exit 143"]
+    expected = "|exit 0,exit 0||exit 3,exit 3||exit 143,exit 143"
+    await page.wait_for(f"{PAIRS}.map({exits}).join('|') === {expected!r}")
 
 
 async def shows_those_of_mcp(page: Page, service: RunningService) -> None:

@@ -60,7 +60,7 @@ async def uses_a_shell(service: RunningService, directory: Path) -> None:
                 session.run("print('a line\\n' * 9)")
             await open_shell(page, service, session.id, "/workspace")
             left = "(each => each.scrollHeight - each.scrollTop - each.clientHeight)(document.querySelector('.cells'))"
-            assert await page.evaluate(left) < 5, "who reads the end stays there when there is less room for it"
+            await page.wait_for(f"{left} < 5")  # who reads the end stays there when there is less room for it
             await type_in(page, "echo wri''tten; stty size; tty")
             await page.wait_for(f"{ROWS}.includes('written\\n') && {ROWS}.includes('/dev/pts/')")
             assert await page.evaluate(f"{CELL}.innerText.includes('Open below')"), "it shows once"
@@ -82,7 +82,7 @@ async def uses_a_shell(service: RunningService, directory: Path) -> None:
             coloured = (
                 "[...document.querySelectorAll('.xterm-rows span')].some(each => each.style.color.startsWith('rgb'))"
             )
-            assert await page.evaluate(coloured), "colours of programs show, though the page forbids styles"
+            await page.wait_for(coloured)  # colours of programs show, though the page forbids styles
             await page.screenshot(directory / "shell.png")
             await page.ask("Input.dispatchKeyEvent", type="keyDown", key="F6", code="F6", modifiers=2)
             await page.wait_for("document.activeElement.innerText === 'Close'")
@@ -96,8 +96,7 @@ async def uses_a_shell(service: RunningService, directory: Path) -> None:
             await page.evaluate("document.querySelector('.shells .tab button').click()")
             await page.wait_for(f"{ROWS}.includes('漢字')")
 
-            await page.evaluate("window.left = true; location.reload()")  # the shell goes on without the page
-            await page.wait_for("!window.left")
+            await page.reload()  # the shell goes on without the page
             await page.wait_for(f"{PANEL}('Shell')")
             await page.wait_for(f"{ROWS}.includes('漢字')")
             await type_in(page, "exit")
@@ -138,7 +137,7 @@ async def is_read_out(service: RunningService, directory: Path) -> None:
             listed = (
                 "[...document.querySelectorAll('.xterm-accessibility [role=listitem]')].map(each => each.innerText)"
             )
-            assert "42yx" in await page.evaluate(listed)
+            await page.wait_for(f"{listed}.includes('42yx')")
         assert page.of("Runtime.exceptionThrown") == []
 
 
