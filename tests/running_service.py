@@ -130,7 +130,7 @@ class RunningService:
         """SIGKILL: no last words, sandboxes stay."""
         assert self._process is not None
         self._process.kill()
-        self._wait(10)
+        self._wait(120)
 
     def _wait(self, deadline_seconds: float) -> int:
         assert self._process is not None

@@ -54,10 +54,12 @@ def test_a_service_that_crashes_leaves_its_stacks_in_the_log_and_is_started_agai
     crashed = service.service_pid
     os.kill(crashed, signal.SIGSEGV)
     eventually(lambda: service.find_service_pid() not in {None, crashed})
-    said = "".join(service.output)
-    assert "Fatal Python error: Segmentation fault" in said
-    assert 'kernel_gateway/server/serving.py", line' in said
-    assert "SIGSEGV" in said
+    for said in (
+        "Fatal Python error: Segmentation fault",
+        'kernel_gateway/server/serving.py", line',
+        "SIGSEGV",
+    ):
+        eventually(lambda said=said: said in "".join(service.output))  # type: ignore[misc]
 
 
 @pytest.mark.sample("kills")
@@ -185,7 +187,7 @@ def test_files_come_and_go_by_s3(callers: Callers, with_store: Callable[[], Runn
     session = callers.of(service).session()
     session.run("open('f', 'w').write('kept')")
     session.stop()
-    assert file_in_store(session, "f") == "kept"
+    eventually(lambda: file_in_store(session, "f") == "kept")  # a busy host may need longer than the flush's deadline
     with session.rest.session(workspace_id=session.workspace_id) as later:
         assert later.run("print(open('f').read())")["stdout"] == "kept\n"
     service.stop()
@@ -236,6 +238,7 @@ def test_a_spool_that_is_emptied_removes_no_file_from_the_store(
     service = with_store()
     first = callers.of(service).session()
     first.run("open('f', 'w').write('of before')")
+    eventually(lambda: not first.show()["sync"]["pending"])
     first.stop()
     session = first.rest.session(workspace_id=first.workspace_id)
     session.works()

@@ -92,7 +92,7 @@ def test_the_notebook_is_kept_beside_the_workspace_and_large_outputs_beside_it(
 
 
 def test_an_idle_session_ends_and_its_files_wait_for_the_next(rest: Rest) -> None:
-    session = rest.session(idle_timeout_seconds=5)
+    session = rest.session(idle_timeout_seconds=10)
     session.run(
         "open('kept.txt', 'w').write('still here')\nimport os; os.makedirs('a/b'); open('a/b/c', 'w').write('c')"
     )

@@ -150,4 +150,5 @@ def test_a_start_without_a_permission_takes_up_live_sessions_and_says_what_is_mi
         eventually(lambda: "s3:PutObject" in (again.show()["sync"]["error"] or ""))
         faulty.heal()
         again.stop()
-        assert (durable(again, "f"), durable(again, "g")) == ("kept", "kept too")
+        # A busy host may need longer than the flush's deadline.
+        eventually(lambda: (durable(again, "f"), durable(again, "g")) == ("kept", "kept too"))

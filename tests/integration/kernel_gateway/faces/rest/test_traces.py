@@ -108,7 +108,8 @@ def test_a_trace_goes_from_the_callers_request_to_the_flush(
     assert failed == {"ok": 0, "error": 2}
     assert collector.named("start launch"), "a start says how long its phases took"
     assert not [each for each in collector.spans if "secret-in-code" in str(each)]
-    assert re.search(rf"request .*trace={TRACE}", "".join(service.output)), "log lines say which trace they are of"
+    # Log lines say which trace they are of.
+    eventually(lambda: re.search(rf"request .*trace={TRACE}", "".join(service.output)))
 
 
 def test_a_caller_who_wants_none_gets_none_and_one_who_says_nothing_gets_his_own(
