@@ -151,7 +151,7 @@ def test_a_legacy_client_is_not_cut_off_by_a_large_message(guest: Face) -> None:
 def test_a_client_that_comes_back_misses_nothing(guest: Face) -> None:
     session = uuid.uuid4().hex
     # Long enough after what it sees last: what comes before the service sees the end of the connection is lost with it.
-    pause = "1.5 if number == 3 else 0.05"
+    pause = "4 if number == 3 else 0.05"
     code = f"import time\nfor number in range(30):\n    print('tick', number, flush=True)\n    time.sleep({pause})"
     with guest.wire(session=session) as wire:
         ask = wire.execute(code)

@@ -178,7 +178,7 @@ def test_a_revoked_token_ends_what_came_with_it_and_nothing_else(service: Runnin
 
 def test_a_stream_ends_when_its_token_expires(service: RunningService, tenant: Tenant) -> None:
     with service.client() as admin:
-        short = admin.create_token(tenant.name, ttl_seconds=5)
+        short = admin.create_token(tenant.name, ttl_seconds=10)
     Stream(tenant, short.token).require_end()
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from sandcell import Client, Conflict, Forbidden, InvalidRequest, NotFound, ServiceUnavailable, Session
 from sandcell.models.executions import Execution, WidgetMoved
+from tests.integration.kernel_gateway.services.executions.test_inspection import until_there
 from tests.running_service import RunningService
 
 CODE = """
@@ -120,17 +121,16 @@ def test_an_interrupt_reaches_a_callback_that_waited_for_a_completion(session: S
     slow = "__import__('time').sleep(600)"
     session.run("go._click_handlers.callbacks.clear()")  # those of other tests
     session.run(f"go.on_click(lambda _: (open('begun', 'w').close(), {slow}))")
-    session.run(f"class Slow:\n    def __dir__(self): {slow}\nslow = Slow()")
+    session.run(f"class Slow:\n    def __dir__(self): open('looked', 'w').close(); {slow}\nslow = Slow()")
     button, _ = models_of(shown)["ButtonModel"]
     with pytest.raises(ServiceUnavailable):
         session.complete("slow.a", timeout=0.5)
+    until_there(session, "looked")
     with ThreadPoolExecutor(1) as others:
         clicked = others.submit(click, session, shown.id, button)
         time.sleep(1)  # or it may wait for nothing, and shows less
         session.interrupt()  # of the completion: the callback is next
-        until = time.monotonic() + 15  # its own patience is longer
-        while "begun" not in session.command("ls").stdout and time.monotonic() < until:
-            time.sleep(0.05)
+        until_there(session, "begun")
         session.interrupt()
         assert clicked.result().generation == 1
 

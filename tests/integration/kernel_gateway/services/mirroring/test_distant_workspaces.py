@@ -96,7 +96,10 @@ async def leave(house: House) -> Session:
         gateway.store.away = True
         code = "import threading, time\ndef go_on():\n    time.sleep(3); open('late', 'w').write('late')\n"
         await gateway.run(session, code + "threading.Thread(target=go_on).start()")
-    await asyncio.sleep(3)
+    written = Path(house.settings.data_dir) / "sandboxes" / session.id / "storage" / "workspace" / "late"
+    async with asyncio.timeout(GUARD_SECONDS):
+        while not written.exists() or not written.stat().st_size:
+            await asyncio.sleep(0.05)
     return session
 
 
