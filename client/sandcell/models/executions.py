@@ -59,7 +59,7 @@ class Truncated(Model):
 
 
 class LargeVariable(Model):
-    """A name of the session's Python code, and the bytes of its value without what that refers to."""
+    """A name of the session's Python code, and the bytes of its value, of a collection with what is in it."""
 
     name: str
     type: str

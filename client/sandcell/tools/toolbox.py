@@ -11,12 +11,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from sandcell.errors import InvalidRequest, NotFound, SandcellError
 from sandcell.models.commands import CommandRequest
 from sandcell.models.environments import EnvironmentInfo
-from sandcell.models.executions import Event, Execution, Submission
+from sandcell.models.executions import Event, Execution, MemoryShortage, Submission
 from sandcell.models.sessions import Session, StartSession
 from sandcell.tools import addresses, definitions, rendering
 from sandcell.tools.backends.protocol import Backend
@@ -302,7 +303,7 @@ def _pass_on(on_progress: OnProgress) -> Callable[[Event], None]:
         if event.event == "stream":
             on_progress(str(event.data.get("text", "")))
         elif event.event == "memory":
-            on_progress(f"[{event.data.get('detail', '')}]")
+            on_progress(f"[{rendering.describe_memory(msgspec.convert(event.data, MemoryShortage))}]")
 
     return pass_on
 

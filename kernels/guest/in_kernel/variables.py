@@ -33,6 +33,14 @@ ROW_BYTES = 24
 """What a field of a row takes in addition to its value, about."""
 MOST_OF_A_TYPE = 1_000
 SECONDS = 1.0
+WALK_SECONDS = 0.2
+"""How long the contents of collections are added up, of all together."""
+MOST_WALKED = 50_000
+MOST_OF_A_VALUE = 10_000
+"""Objects in collections that are looked at for their size, in all and of one variable."""
+MOST_OF_A_COLLECTION = 1_000
+"""Items of one collection that are looked at; the others count as those that came last."""
+MOST_NESTED = 20
 TRIES = 50
 
 NAME = type.__dict__["__name__"].__get__
@@ -52,6 +60,8 @@ SETS = {id(set): "{}", id(frozenset): "{}"}
 SIZED = {id(each) for each in (*LENGTHS, collections.OrderedDict, collections.defaultdict, int)} | SCALARS
 NUMBERS = {id(each) for each in (bool, int, float, complex)}
 COLLECTIONS = {id(dict), *SEQUENCES, *SETS}
+DICTIONARIES = {id(each) for each in (dict, collections.OrderedDict, collections.defaultdict)}
+CONTAINERS = {id(collections.deque), *DICTIONARIES, *COLLECTIONS}
 
 Row = dict[str, Any]
 Taken = TypeVar("Taken")
@@ -74,6 +84,7 @@ def _rows(items: list[tuple[Any, Any]], hidden: set[str], held: list[Any]) -> tu
     """A row for each name that is not hidden, and how many there was no room or time for."""
     until = time.monotonic() + SECONDS
     rows: list[Row] = []
+    contents = _Contents(held)
     omitted = size = 0
     for name, value in items:
         if type(name) is not str or name.startswith("_") or name in hidden:
@@ -82,6 +93,8 @@ def _rows(items: list[tuple[Any, Any]], hidden: set[str], held: list[Any]) -> tu
             omitted += 1
             continue
         row = {"name": _plain(name), **describe(value, held)}
+        if id(type(value)) in CONTAINERS:
+            row["size_bytes"] = contents.measure(value)
         size += sum(len(str(each).encode()) + ROW_BYTES for each in row.values())
         rows.append(row)
     return rows, omitted
@@ -102,6 +115,68 @@ def describe(value: object, held: list[Any]) -> Row:
         row.setdefault("preview", "")
         del row["preview"]
     return row
+
+
+class _Contents:
+    """What collections of Python's own take with all that is in them, of one report.
+
+    An object that several have counts once for each variable. What is not looked at, as it would take too long, counts
+    as what was looked at beside it.
+    """
+
+    def __init__(self, held: list[Any]) -> None:
+        self._held = held
+        self._until = time.monotonic() + WALK_SECONDS
+        self._left = MOST_WALKED
+        self._left_of_value = 0
+        self._seen: set[int] = set()
+
+    def measure(self, value: object) -> int:
+        """Bytes of a value; never raises for what it is."""
+        self._left_of_value, self._seen = min(self._left, MOST_OF_A_VALUE), set()
+        return self._measure(value, MOST_NESTED)
+
+    def _measure(self, value: Any, nested: int) -> int:
+        kind = type(value)
+        if id(value) in self._seen:
+            return 0
+        self._seen.add(id(value))
+        self._left -= 1
+        self._left_of_value -= 1
+        size = _measure_alone(kind, value)
+        if id(kind) not in CONTAINERS or not nested:
+            return size
+        items, sizes = self._take(kind, value), list[int]()
+        self._held += items  # else an object that code lets go of meanwhile might have the id of another
+        for each in items:
+            if self._left_of_value <= 0 or time.monotonic() > self._until:
+                break
+            sizes.append(self._measure(each, nested - 1))
+        # The later ones: objects that all have in common are counted by then.
+        last = sizes[len(sizes) // 2 :]
+        count = (2 if id(kind) in DICTIONARIES else 1) * len(value)
+        return size + sum(sizes) + (count - len(sizes)) * sum(last) // max(len(last), 1)
+
+    @staticmethod
+    def _take(kind: type, value: Any) -> list[Any]:
+        if id(kind) in SEQUENCES:
+            return list(value[:MOST_OF_A_COLLECTION])
+        with suppress(RuntimeError):  # another thread changes it
+            if id(kind) not in DICTIONARIES:
+                return list(islice(value, MOST_OF_A_COLLECTION))
+            return [each for pair in islice(dict.items(value), MOST_OF_A_COLLECTION // 2) for each in pair]
+        return []
+
+
+def _measure_alone(kind: type, value: Any) -> int:
+    """Bytes of a value without what it refers to; 0 where they are not known."""
+    if id(kind) in SIZED:
+        return sys.getsizeof(value)
+    try:
+        found = _array(kind, value) or _frame(kind, value) or {}
+    except Exception:  # it changed meanwhile, or is half made
+        return 0
+    return int(found.get("size_bytes", 0))
 
 
 def _latest(namespace: dict[Any, Any]) -> list[tuple[Any, Any]]:

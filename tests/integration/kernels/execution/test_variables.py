@@ -70,8 +70,8 @@ async def shown(runner: Runner) -> dict[str, Variable]:
             "x = range(10**15)",
             Variable("x", "range", length=10**15, size_bytes=48, preview="range(0, 1000000000000000)"),
         ),
-        ("x = (1, 'a', None)", Variable("x", "tuple", length=3, size_bytes=64, preview="(1, 'a', None)")),
-        ("x = {'a': [1]}", Variable("x", "dict", length=1, size_bytes=184, preview="{'a': <list>}")),
+        ("x = (1, 'a', None)", Variable("x", "tuple", length=3, size_bytes=158, preview="(1, 'a', None)")),
+        ("x = {'a': [1]}", Variable("x", "dict", length=1, size_bytes=326, preview="{'a': <list>}")),
         ("def x(): pass", Variable("x", "function", preview="<function x>")),
         ("class x: pass", Variable("x", "type", preview="<class x>")),
         ("import json as x", Variable("x", "module", preview="<module json>")),
@@ -82,6 +82,28 @@ def test_what_is_told_of_ordinary_values(on_kernel: OnKernel, code: str, told: V
     async def scenario(runner: Runner) -> None:
         await runner.run(f"{FRESH}\n{code}")
         assert (await shown(runner))["x"] == told
+
+    on_kernel(scenario)
+
+
+@pytest.mark.parametrize(
+    ("code", "least", "most"),
+    [
+        ("x = [bytearray(1_000_000) for _ in range(50)]", 50_000_000, 51_000_000),
+        ("x = {n: bytearray(1_000_000) for n in range(50)}", 50_000_000, 51_000_000),
+        ("import collections\nx = collections.deque([(bytearray(1_000_000),)])", 1_000_000, 1_010_000),
+        ("x = [bytearray(1_000_000)] * 5_000", 1_000_000, 1_100_000),  # one object
+        ("x = [{'number': 1.5 * n, 'text': str(n)} for n in range(200_000)]", 40_000_000, 80_000_000),  # by estimate
+        ("x = []\nx.append(x)", 50, 200),
+        ("class C(list): __iter__ = __len__ = None\nx = [C()]", 50, 200),
+    ],
+)
+def test_collections_are_as_large_as_what_is_in_them(on_kernel: OnKernel, code: str, least: int, most: int) -> None:
+    async def scenario(runner: Runner) -> None:
+        assert (await runner.run(f"{FRESH}\n{code}")).status == "ok"
+        found = (await shown(runner))["x"]
+        assert found.size_bytes is not None
+        assert least <= found.size_bytes <= most
 
     on_kernel(scenario)
 

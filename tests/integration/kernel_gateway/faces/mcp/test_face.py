@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -123,6 +124,18 @@ def test_messages_that_are_none(peer: Peer, service: RunningService) -> None:
     fresh = Peer(service)
     assert fresh.post({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).status_code == 400
     fresh.http.close()
+
+
+def test_a_warning_that_memory_runs_short_names_the_largest_variables(peer: Peer) -> None:
+    fill = "import time, numpy\ntable = {}\nfor n in range(18): table[n] = numpy.ones(10**8, 'u1')"
+    code = f"{fill}\nfor _ in range(20): time.sleep(0.1)\nlen(table)"
+    params = {"name": "run_python", "arguments": {"code": code}, "_meta": {"progressToken": "mine"}}
+    *notes, answer = read(peer.ask("tools/call", params))
+    said = [each["params"].get("message", "") for each in notes]
+    warned = next((each for each in said if "MB of memory" in each), "")
+    assert re.search(r"of its 2,048 MB of memory. Largest: table \(dict, 1,[67]\d\d\.\d MB\)", warned), (said, answer)
+    assert warned.strip() in answer["result"]["content"][-1]["text"]
+    peer.call("run_python", code="del table")
 
 
 def test_a_short_call_is_answered_with_json_and_progress_with_a_stream(peer: Peer, service: RunningService) -> None:

@@ -147,6 +147,14 @@ def test_variables_and_replays() -> None:
 def test_what_is_printed_and_that_memory_runs_short_is_told_while_code_runs() -> None:
     lines: list[str] = []
     tell = toolbox._pass_on(lines.append)
-    for kind, data in (("started", {}), ("stream", {"text": "hello\n"}), ("memory", {"detail": "486 of 512 MB"})):
+    table = {"name": "table", "type": "DataFrame", "size_bytes": 300 << 20}
+    short = {"level": "warning", "held_bytes": 486 << 20, "limit_bytes": 512 << 20, "detail": "486 of 512 MB"}
+    told = (
+        ("started", {}),
+        ("stream", {"text": "hello\n"}),
+        ("memory", short),
+        ("memory", {**short, "largest": [table]}),
+    )
+    for kind, data in told:
         tell(Event(1, kind, data))
-    assert lines == ["hello\n", "[486 of 512 MB]"]
+    assert lines == ["hello\n", "[486 of 512 MB]", "[486 of 512 MB. Largest: table (DataFrame, 300.0 MB)]"]
