@@ -38,6 +38,7 @@ class Surroundings(msgspec.Struct, frozen=True, omit_defaults=True):
 class Undone(msgspec.Struct, frozen=True):
     """Cells that count no more: those that come `after` one, the `last` included, by their executions' ids.
 
+    With an empty `after` all of them, from the first on.
     The kernel of that `generation` has had the state before them again.
     """
 
@@ -47,7 +48,7 @@ class Undone(msgspec.Struct, frozen=True):
 
 
 class Undoing(msgspec.Struct, frozen=True):
-    """An undo that has begun: to how it was `after` an execution, by the checkpoint of this id."""
+    """An undo that has begun: to how it was `after` an execution, or before the first, by the checkpoint of this id."""
 
     after: str
     checkpoint: str

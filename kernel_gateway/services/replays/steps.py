@@ -85,7 +85,7 @@ def _leave_out(steps: list[Step], undone: Sequence[Undone]) -> list[Step]:
     """Skip what was undone."""
     places = {step.id: place for place, step in enumerate(steps)}
     for each in undone:
-        after, last = places.get(each.after), places.get(each.last)
+        after, last = places.get(each.after) if each.after else -1, places.get(each.last)
         if after is not None and last is not None:
             for place in range(after + 1, last + 1):
                 steps[place] = replace(steps[place], skipped=steps[place].skipped or UNDONE)
@@ -107,8 +107,8 @@ def _find_restored(cells: Iterable[Mapping[str, Any]]) -> set[int]:
 def _count(steps: list[Step], undone: Sequence[Undone], restored: Iterable[int]) -> list[Step]:
     """The kernel that has a state again counts as the one that had it first, and so one with variables restored."""
     ran_on = {step.id: step.recorded_generation for step in steps if step.recorded_generation is not None}
+    first = ran_on[""] = min(ran_on.values(), default=0)  # before the first of them
     again = {each.generation: ran_on[each.after] for each in undone if each.after in ran_on and each.last in ran_on}
-    first = min(ran_on.values(), default=0)
     carried = {each for each in restored if each > first}
     since, less = list[int](), list[int]()
 
@@ -134,6 +134,7 @@ def _count(steps: list[Step], undone: Sequence[Undone], restored: Iterable[int])
 def count_generation(generation: int, steps: Sequence[Step], undone: Sequence[Undone]) -> int:
     """As which generation a kernel of the record counts in these steps, of which some were undone."""
     counted = {step.id: step.generation for step in steps}
+    counted[""] = min((each for each in counted.values() if each is not None), default=None)
     ran = [(step.recorded_generation, step.generation) for step in steps]
     again = [(each.generation, counted.get(each.after)) for each in undone]
     known = {kernel: count for kernel, count in [*ran, *again] if kernel is not None and count is not None}

@@ -105,11 +105,9 @@ class Undo:
         counted = live.executions
         steps = await self._replays.list_steps(principal, session_id)
         ran = [step for step in steps if not step.skipped]
-        if body.cells >= len(ran):
-            raise InvalidRequest(
-                f"{len(ran):,} cells of the session count: the first of them stays, or restart it", field="cells"
-            )
-        target = _Target(ran[-body.cells - 1], steps, counted)
+        if body.cells > len(ran) or (body.cells == len(ran) and await self._find_beginning(live) is None):
+            raise InvalidRequest(_describe_first(live, len(ran)), field="cells")
+        target = _Target(ran[-body.cells - 1] if body.cells < len(ran) else None, steps, counted)
         # A caller who goes away stops nothing: half an undo is worse than a whole one.
         await self._background.carry_out(
             self._undo(principal, live, target, ran[: -body.cells], exact=body.exact), f"undo in {live.id}"
@@ -134,7 +132,8 @@ class Undo:
                         raise Conflict("code has run since")
                     state, owner = await self._checkpoints.find_begun(undoing)
                     steps = await self._replays.list_steps(owner, live.id)
-                    target = _Target(steps[last_step(steps, undoing.after) - 1], steps, live.executions)
+                    step = steps[last_step(steps, undoing.after) - 1] if undoing.after else None
+                    target = _Target(step, steps, live.executions)
                     await self._restore(owner, live, state, target)
                     return await self._say(live, state, target)
                 except Exception as raised:  # the store may be away
@@ -162,6 +161,8 @@ class Undo:
         found = await self._checkpoints.find_nearest(live.id, [step.id for step in steps], stands)
         if found is not None and found[1] == len(steps) and not exact:
             return found[0]
+        if not steps:
+            return await self._require_beginning(live, exact=exact)
         point = ForkPoint(live.id, cell=steps[-1].id, exact=exact)
         record = live.row.record
         start = StartSession(from_=point, name="undo", checkpoint_every=0, keep_variables_mb=record.keep_variables_mb)
@@ -181,7 +182,23 @@ class Undo:
         lost = [each.name for each in state.report.variables if each.outcome != "kept"]
         if exact and lost:
             await self._checkpoints.spend(state)
-            raise Conflict(f"variables cannot be kept: {', '.join(lost[:10])}", reason="not_rebuilt", cells=[])
+            raise _describe_lost(lost)
+        return state
+
+    async def _find_beginning(self, live: LiveSession) -> CheckpointRow | None:
+        """The checkpoint of how the session was before all of its cells: a fork has one, if there was room for it."""
+        found = await self._checkpoints.find_nearest(live.id, (), lambda _generation: True)
+        return None if found is None else found[0]
+
+    async def _require_beginning(self, live: LiveSession, *, exact: bool) -> CheckpointRow:
+        state = await self._find_beginning(live)
+        if state is None:
+            raise Conflict(
+                "the checkpoint of how the session began is not there any more", reason="not_rebuilt", cells=[]
+            )
+        lost = [each.name for each in state.report.variables if each.outcome != "kept"]
+        if exact and lost:
+            raise _describe_lost(lost)
         return state
 
     async def _go_back(self, principal: Principal, live: LiveSession, state: CheckpointRow, target: _Target) -> None:
@@ -193,8 +210,8 @@ class Undo:
                 raise SessionBusy("something has run in the session meanwhile: undo it again", session_id=live.id)
             require()
             with live.alone():
-                text = f"**Undo**, back to how it was after cell {target.step.number}, has begun."
-                await self._note(live, "undo", text, undoing=Undoing(target.step.id, state.id, live.executions))
+                text = f"**Undo**, back to how it {target.place}, has begun."
+                await self._note(live, "undo", text, undoing=Undoing(target.after, state.id, live.executions))
                 try:
                     await self._restore(principal, live, state, target)
                 except Exception as error:
@@ -253,10 +270,10 @@ class Undo:
     async def _say(self, live: LiveSession, state: CheckpointRow, target: _Target) -> None:
         """From here on those cells do not count, and no checkpoint that stands after one of them."""
         await asyncio.sleep(0)  # the note on the variables has what was known of the session before: it goes first
-        undone = Undone(target.step.id, target.later[-1].id, live.sandbox.generation)
+        undone = Undone(target.after, target.later[-1].id, live.sandbox.generation)
         gone = [step.number for step in target.later if not step.skipped]
         cells = f"cell {gone[0]}" if len(gone) == 1 else f"{len(gone):,} cells, {gone[0]} to {gone[-1]}"
-        text = f"**Undone:** {cells}. The session is as it was after cell {target.step.number}."
+        text = f"**Undone:** {cells}. The session is as it {target.place}."
 
         def spend(connection: Connection) -> None:
             checkpoints.spend_after(connection, live.id, {step.id for step in target.later})
@@ -299,16 +316,29 @@ class Undo:
 
 
 class _Target(msgspec.Struct, frozen=True):
-    """The cell after which the session is to be as it was, among all its `steps`, when so many had been `counted`."""
+    """The cell after which the session is to be as it was, among all its `steps`, when so many had been `counted`.
 
-    step: Step
+    Without a cell it is to be as it began.
+    """
+
+    step: Step | None
     steps: Sequence[Step]
     counted: int
 
     @property
     def later(self) -> list[Step]:
         """What comes after it."""
-        return [each for each in self.steps if each.number > self.step.number]
+        return [each for each in self.steps if self.step is None or each.number > self.step.number]
+
+    @property
+    def after(self) -> str:
+        """The id of the cell, empty for none."""
+        return "" if self.step is None else self.step.id
+
+    @property
+    def place(self) -> str:
+        """What a note says of it."""
+        return "began" if self.step is None else f"was after cell {self.step.number}"
 
     def find_pause(self) -> tuple[float, float]:
         """When the session was as it is to be: from the end of that cell to the start of the next one.
@@ -316,10 +346,23 @@ class _Target(msgspec.Struct, frozen=True):
         Files have the time of the last tick of the host's clock: what a cell writes first may be older than its start.
         """
         following = next(each for each in self.later if not each.skipped)
-        if self.step.ended_at is None or following.started_at is None:
+        ended_at = "" if self.step is None else self.step.ended_at
+        if ended_at is None or following.started_at is None:
             return 0.0, 0.0
-        ended, started = (datetime.fromisoformat(each) for each in (self.step.ended_at, following.started_at))
-        return ended.timestamp(), started.timestamp() - TICK_SECONDS
+        ended = datetime.fromisoformat(ended_at).timestamp() if ended_at else 0.0
+        return ended, datetime.fromisoformat(following.started_at).timestamp() - TICK_SECONDS
+
+
+def _describe_first(live: LiveSession, count: int) -> str:
+    """Why the first cell cannot be undone, and what to do instead."""
+    said = f"{count:,} cells of the session count"
+    if live.row.record.origin:
+        return f"{said}, and there is no checkpoint of how it began: fork its origin again"
+    return f"{said}: the first of them stays, or restart it"
+
+
+def _describe_lost(names: Sequence[str]) -> Conflict:
+    return Conflict(f"variables cannot be kept: {', '.join(names[:10])}", reason="not_rebuilt", cells=[])
 
 
 def _is_same(file: FileInfo, there: FileInfo | None) -> bool:

@@ -47,6 +47,29 @@ def test_it_is_as_it_was_before_the_last_cells(client: Client) -> None:
         assert len(undone) == 3, replay.verdicts
 
 
+def test_a_fork_takes_back_all_of_its_cells(client: Client) -> None:
+    with client.session() as session:
+        session.run("log = [1]; open('log', 'w').write('1')")
+        fork = client.attach(client.fork_session(session.id).id)
+        fork.upload("given", b"before the first cell")
+        fork.run("log.append('bad'); open('log', 'w').write('bad'); open('made', 'w').close()")
+        assert fork.undo().generation == 2
+        assert fork.run("log").text == "[1]"
+        assert read(fork) == {"log": b"1", "given": b"before the first cell"}
+        assert any("The session is as it began." in each for each in notes(fork))
+        fork.run("log.append('worse')")
+        fork.undo(2)
+        assert fork.run("log.append(2); log").text == "[1, 2]"
+        of_fork = client.attach(client.fork_session(fork.id).id)
+        assert of_fork.run("log").text == "[1, 2]"
+        of_fork.stop()
+        for each in fork.list_checkpoints().items:
+            client.delete_checkpoint(fork.id, each.id)
+        with pytest.raises(InvalidRequest, match="fork its origin again"):
+            fork.undo()
+        fork.stop()
+
+
 def test_what_cannot_be_built_again_stays_as_it_is(client: Client) -> None:
     with client.session() as session:
         session.run("numbers = (each for each in range(10)); following = next(numbers)")

@@ -55,6 +55,15 @@ def test_what_was_undone_is_not_run_and_the_kernel_after_it_counts_as_the_one_be
     assert [count_generation(each, every, undone) for each in (1, 2, 4, 5)] == [1, 1, 1, 2]
 
 
+def test_where_all_was_undone_the_next_kernel_counts_as_the_first_one() -> None:
+    undone = [Undone("", "cell-2", 3)]
+    every = steps(*ran(2, 2, 3, 3), undone=undone)
+    assert [bool(each.skipped) for each in every] == [True, True, False, False]
+    assert [each.generation for each in every] == [2, 2, 2, 2]
+    assert [count_generation(each, every, undone) for each in (2, 3, 4)] == [2, 2, 3]
+    assert [stands_after(each, every, undone) for each in (3, 4)] == [True, False]
+
+
 def test_a_kernel_with_the_variables_of_the_one_before_counts_as_that_and_a_blank_one_does_not() -> None:
     notes = [(each, _describe(Restored(each, "today", 0))) for each in (1, 2, 4)]
     notes.append((3, _describe(Restored(3, "today", 0, why="they were lost"))))
