@@ -49,6 +49,7 @@ from sandcell.models.sync import ExecutionSync
 log = structlog.get_logger(__name__)
 SLACK_SECONDS = 30.0
 LONGEST_PAUSE_SECONDS = 5.0
+NOT_BEGUN = "; this code had not begun: send it again"
 NO_DISPLAYS: Mapping[str, Sequence[int]] = {}
 NO_UPDATES: Mapping[str, Mapping[str, Any]] = {}
 
@@ -340,17 +341,23 @@ class Worker:
         # `kernel.execute` keeps the timeout and says how the code ended. This is for a sandbox that says nothing.
         longest = timeout + settings.interrupt_grace_seconds + settings.start_deadline_seconds + SLACK_SECONDS
         longest += CATCH_UP_SECONDS if job.taken_up else 0.0
+        sent = job.taken_up
         try:
             with job.execution(), self._live.memory.guard(job, kernel):
                 async with asyncio.timeout(longest):
                     declared = await self._find_declared(job.row.runtime)
+                    if not sent:
+                        await kernel.ready()  # what fails here has not sent the code
+                    sent = True
                     outcome = await _run(job, kernel, declared, emit, elapsed_seconds=elapsed)
         except (KernelsError, TimeoutError) as error:
-            death = Death("sandbox", f"the sandbox does not answer: {str(error) or 'no answer in time'}")
+            why = f"{str(error) or 'no answer in time'}{'' if sent else NOT_BEGUN}"
+            death = Death("sandbox", f"the sandbox does not answer: {why}")
             job.log.append("generation", {"generation": self._live.sandbox.generation + 1, "cause": death.cause})
             await self.finish(job, "died", death_outcome(death.cause, self._explain(death.detail)))
             # After the answer and in a task: what is left of the sandbox is flushed first, and that may take long.
             self._background.spawn(self._live.sandbox.lose(kernel, death), f"lose {self._live.id}")
+            await asyncio.sleep(0)  # it has marked the sandbox as lost by then: what waits gets the next one
             return
         if telling:  # else they might come after the end; each has deadlines of its own
             await asyncio.wait(telling)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kernel_gateway import errors
+from kernels.errors import SandboxFailed
 from sandcell.models.commands import CommandRequest
 from sandcell.models.executions import Event
 from sandcell.models.sessions import Session
@@ -182,6 +183,34 @@ async def deaf(gateway: Gateway, session: Session) -> None:
         ("interrupt", running.why),
         ("ended", ended.why),
     ]
+
+
+def test_code_that_a_silent_sandbox_was_not_given_is_said_not_to_have_begun(
+    on_gateway: OnGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What waits behind it runs in the next sandbox."""
+
+    async def silent() -> int:
+        raise SandboxFailed("the guest says nothing")
+
+    async def test(gateway: Gateway) -> None:
+        session = await gateway.start()
+        await gateway.run(session, "x = 1")
+        live = await gateway.services.registry.require(gateway.me, session.id)
+        monkeypatch.setattr(live.sandbox.kernel, "ready", silent)
+        first, second = [
+            await gateway.submit(session, f"open('ran-{n}', 'w').close(); 'x' in globals()") for n in (1, 2)
+        ]
+        died = await gateway.services.executions.wait(gateway.me, session.id, first.id)
+        assert died.death is not None
+        assert (died.status, died.death.cause) == ("died", "sandbox")
+        assert died.death.detail.endswith("the guest says nothing; this code had not begun: send it again"), died
+        ran = await gateway.services.executions.wait(gateway.me, session.id, second.id)
+        assert (ran.status, ran.generation, ran.outputs[-1]["data"]["text/plain"]) == ("ok", 2, "False"), ran
+        assert await gateway.text(session, "import os; os.listdir()") == "['ran-2']"
+        await gateway.services.sessions.stop(gateway.me, session.id)
+
+    on_gateway(test)
 
 
 def test_what_one_session_does_with_executions(on_gateway: OnGateway) -> None:
