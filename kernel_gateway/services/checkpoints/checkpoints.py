@@ -177,7 +177,9 @@ class Checkpoints:
             checkpoints.spend(connection, each.id)
         checkpoints.keep(connection, row)
 
-    def _make_room(self, connection: Connection, live: LiveSession, row: CheckpointRow) -> Sequence[CheckpointRow]:
+    def _make_room(
+        self, connection: Connection, live: LiveSession, row: CheckpointRow, *, most_bytes: int | None = None
+    ) -> Sequence[CheckpointRow]:
         """The automatic ones that are to go for it, the oldest first; raises QuotaReached.
 
         One that is used once takes no room: the replays that a principal may have at once bound how many there are.
@@ -189,7 +191,8 @@ class Checkpoints:
         kept = checkpoints.list_all_of(connection, live.id)
         count, automatic = len(kept) + 1, [each for each in kept if each.kind == "automatic"]
         size = checkpoints.sum_bytes(connection, live.row.principal_id) + row.size_bytes + row.file_bytes
-        while count > settings.checkpoints_per_session or size > settings.checkpoints_mb * MEGABYTE:
+        most_bytes = settings.checkpoints_mb * MEGABYTE if most_bytes is None else most_bytes
+        while count > settings.checkpoints_per_session or size > most_bytes:
             if not automatic:
                 raise _no_room(settings, count=count)
             going.append(automatic.pop(0))
@@ -279,7 +282,10 @@ class Checkpoints:
             raise Conflict(f"the variables of the checkpoint cannot be restored: {why}", reason="not_rebuilt", cells=[])
 
     async def hand_over(self, row: CheckpointRow, live: LiveSession) -> None:
-        """What a session has just begun with becomes its own first checkpoint; without room for it, it goes."""
+        """What a session has just begun with becomes its own first checkpoint; without room for it, it goes.
+
+        It leaves half of the room to those that somebody asks for: a few forks of a large session would take all of it.
+        """
         own = replace(
             row,
             session_id=live.id,
@@ -291,7 +297,7 @@ class Checkpoints:
         )
 
         def store(connection: Connection) -> None:
-            self._make_room(connection, live, own)  # it has none yet
+            self._make_room(connection, live, own, most_bytes=self._settings.checkpoints_mb * MEGABYTE // 2)
             checkpoints.hand_over(connection, own)
 
         try:

@@ -230,6 +230,25 @@ def test_one_that_was_cut_off_leaves_nothing_and_none_counts_for_more_than_is_al
     asyncio.run(test())
 
 
+def test_how_forks_began_leaves_half_of_the_room_to_what_is_asked_for(house: House) -> None:
+    async def test() -> None:
+        async with house.gateway(checkpoints_mb=10) as gateway:
+            session = await gateway.start()
+            await gateway.run(session, "open('large', 'wb').write(bytes(3_000_000)); x = 1")
+            begun = []
+            for _ in range(3):
+                fork = await gateway.services.forks.start(gateway.me, StartSession(from_=ForkPoint(session.id)))
+                assert await gateway.text(fork, "x") == "1"
+                begun.append(len((await gateway.services.checkpoints.list(gateway.me, fork.id)).items))
+            assert begun == [1, 0, 0]
+            await gateway.services.checkpoints.create(gateway.me, session.id)
+            await gateway.services.checkpoints.create(gateway.me, session.id)
+            with pytest.raises(QuotaReached, match="10 MB"):
+                await gateway.services.checkpoints.create(gateway.me, session.id)
+
+    asyncio.run(test())
+
+
 def test_no_hibernation_begins_while_a_session_is_kept_or_taken_back(on_gateway: Callable[[Test], None]) -> None:
     async def test(gateway: Gateway) -> None:
         session = await gateway.start()
