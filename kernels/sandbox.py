@@ -288,6 +288,15 @@ class SandboxRuntime(Protocol):
         `OSError` as `open` does, and `SandboxGone`.
         """
 
+    async def open_kept(self, sandbox_id: str, name: str) -> int:
+        """A read-only descriptor of a file where kernels keep variables, or of that directory for an empty name.
+
+        Called for a sandbox that was lost, between its `kill` and its `destroy`, or its `reopen` and that: the next
+        sandbox of its session is given what there is. What is opened is hostile: no link, no other file system and
+        nothing above is followed, and it may be no file. Raises `OSError` as `open` does, and `SandboxGone` where the
+        disk is not there, or went with the sandbox.
+        """
+
     async def kill(self, sandbox_id: str) -> SandboxUsage | None:
         """Have nothing of the sandbox run any more; its files stay as they are until `destroy`. Absent is fine.
 

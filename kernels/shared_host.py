@@ -109,6 +109,9 @@ class SharedHost:
     async def open_beneath(self, sandbox_id: str, path: bytes) -> int:
         return await self._find(sandbox_id).open_beneath(sandbox_id, path)
 
+    async def open_kept(self, sandbox_id: str, name: str) -> int:
+        return await self._find(sandbox_id).open_kept(sandbox_id, name)
+
     async def kill(self, sandbox_id: str) -> SandboxUsage | None:
         return None if sandbox_id in self._away else await self._find(sandbox_id).kill(sandbox_id)
 

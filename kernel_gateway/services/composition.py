@@ -42,6 +42,7 @@ from kernel_gateway.services.executions.widget_moves import WidgetMoves
 from kernel_gateway.services.figures import LiveFigures
 from kernel_gateway.services.foundation import Foundation
 from kernel_gateway.services.gateways import Gateways
+from kernel_gateway.services.mirroring.carried_variables import CarriedVariables
 from kernel_gateway.services.mirroring.snapshots import Snapshots
 from kernel_gateway.services.reconciler import Reconciler
 from kernel_gateway.services.replays.forks import Forks
@@ -245,6 +246,9 @@ class Services(Foundation):
             environments=self.environments,
             pools=self.pools,
         )
+        self._carried = CarriedVariables(
+            self.runtime, self.database, self.settings.state_path / "carried", self._disk_room.require
+        )
         self.hibernation = Hibernation(self.waking, self.readiness, self.registry)
         self._build_checkpoints(snapshots)
 
@@ -264,6 +268,7 @@ class Services(Foundation):
             background=self.background,
             packages=self.packages,
             waking=self.waking,
+            carried=self._carried,
         )
         self._builder = SessionBuilder(
             settings=self.settings,
@@ -594,7 +599,7 @@ class Services(Foundation):
             staged_uploads=self._staged_uploads,
             uploads=self.uploads,
             registry=self.registry,
-            remove_spent=(self.waking.remove_spent, self.checkpoints.remove_spent),
+            remove_spent=(self.waking.remove_spent, self.checkpoints.remove_spent, self._carried.remove_ended),
         )
 
     def _build_figures(self) -> None:

@@ -322,6 +322,18 @@ def last_ended(connection: Connection, session_id: str) -> tuple[str, int] | Non
     return (row.id, row.ended_number) if row else None
 
 
+def has_run_after(connection: Connection, session_id: str, generation: int) -> bool:
+    """Whether code has come to an end in a kernel of a later generation."""
+    query = select(executions.c.id).where(
+        executions.c.session_id == session_id,
+        executions.c.kind.in_(CODE),
+        executions.c.generation > generation,
+        executions.c.started.is_not(None),
+        executions.c.ended.is_not(None),
+    )
+    return connection.execute(query.limit(1)).first() is not None
+
+
 def list_heard(connection: Connection, session_id: str) -> dict[str, Durable]:
     """What is durable of what a session's kernels said, by their streams."""
     rows = select(executions.c.id, executions.c.stream, executions.c.heard, executions.c.said).where(

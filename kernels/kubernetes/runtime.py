@@ -302,6 +302,9 @@ class KubernetesRuntime:
     async def open_beneath(self, sandbox_id: str, path: bytes) -> int:
         raise PermissionError(13, "the copy of a workspace is the service's own: nothing in it is closed to it")
 
+    async def open_kept(self, sandbox_id: str, name: str) -> int:
+        raise SandboxGone("the disk of a pod goes with it")
+
     async def kill(self, sandbox_id: str) -> SandboxUsage | None:
         _require_id(sandbox_id)
         if not await self._is_ours(sandbox_id):

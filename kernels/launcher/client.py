@@ -117,6 +117,9 @@ class LauncherRuntime:
     async def open_beneath(self, sandbox_id: str, path: bytes) -> int:
         return await self._fetch(wire.OpenBeneath(sandbox_id, path))
 
+    async def open_kept(self, sandbox_id: str, name: str) -> int:
+        return await self._fetch(wire.OpenKept(sandbox_id, name))
+
     async def kill(self, sandbox_id: str) -> SandboxUsage | None:
         answer, descriptors = await self._call(wire.Kill(sandbox_id), _SECONDS)
         close_all(descriptors)

@@ -186,6 +186,14 @@ class OpenBeneath(_Verb, frozen=True):
     path: Annotated[bytes, Meta(max_length=4096)]
 
 
+class OpenKept(_Verb, frozen=True):
+    """The answer brings the descriptor: of a file that a kernel keeps variables in, or of their directory."""
+
+    verb = "open_kept"
+    sandbox_id: SandboxId
+    name: Annotated[str, Meta(pattern=r"^([A-Za-z0-9][A-Za-z0-9.-]{0,99})?\Z")]
+
+
 class Kill(_Verb, frozen=True):
     """Nothing of it runs any more; answered with what it used until then, if that is known."""
 
@@ -236,12 +244,13 @@ class RemoveLayer(_Said, frozen=True):
 
 Verb = (
     Claim | MarkWorkspaceReady | Reopen | Running | Usage | WatchMemory | PageOut | Thaw | Save | PutAway | Dial
-    | Listen | OpenBeneath | Kill | Destroy
+    | Listen | OpenBeneath | OpenKept | Kill | Destroy
 )  # fmt: skip
 """Requests that the server hands to the runtime as they are."""
 Request = (
     Check | Create | Claim | MarkWorkspaceReady | Reopen | List | Running | Usage | WatchMemory | PageOut | Thaw | Save
-    | PutAway | Dial | Listen | OpenBeneath | Kill | Destroy | SaveToken | View | LayPackages | StopLaying | RemoveLayer
+    | PutAway | Dial | Listen | OpenBeneath | OpenKept | Kill | Destroy | SaveToken | View | LayPackages | StopLaying
+    | RemoveLayer
 )  # fmt: skip
 
 

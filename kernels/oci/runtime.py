@@ -10,6 +10,7 @@ import asyncio
 import compileall
 import contextlib
 import dataclasses
+import errno
 import functools
 import hashlib
 import importlib.util
@@ -19,6 +20,7 @@ import py_compile
 import re
 import shutil
 import socket
+import stat
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -84,6 +86,8 @@ _UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9
 _GUEST_SOURCE: Final = Path(__file__).parent.parent / "guest"
 _THREADS: Final = 8
 _GUEST_NICENESS: Final = -20
+_KEPT: Final = ".cache/sandcell/variables"
+"""Where `kernels/guest/in_kernel/kept_variables.py` writes, from the user's home directory."""
 
 
 def make_link_to_workspace(directory: Path) -> Path:
@@ -222,6 +226,10 @@ class OciRuntime:
     async def open_beneath(self, sandbox_id: str, path: bytes) -> int:
         places = self._places(sandbox_id)
         return await self._in_thread(lambda: self._open_beneath(places, path), unwanted=os.close)
+
+    async def open_kept(self, sandbox_id: str, name: str) -> int:
+        places = self._places(sandbox_id)
+        return await self._in_thread(lambda: self._open_kept(places, name), unwanted=os.close)
 
     async def kill(self, sandbox_id: str) -> SandboxUsage | None:
         places = self._places(sandbox_id)
@@ -372,6 +380,17 @@ class OciRuntime:
         if not places.view.is_mount():
             raise SandboxGone(f"the workspace of sandbox {places.sandbox_id} is gone")
         return safe_open.open_beneath(places.view, path)
+
+    @staticmethod
+    def _open_kept(places: SandboxPlaces, name: str) -> int:
+        """From its disk as it is mounted, not through the view, which shows the workspace alone."""
+        if not places.storage.is_mount():
+            raise SandboxGone(f"the disk of sandbox {places.sandbox_id} is not there")
+        found = safe_open.open_beneath(places.storage / "home", os.fsencode(f"{_KEPT}/{name}" if name else _KEPT))
+        if stat.S_ISLNK(os.fstat(found).st_mode):
+            os.close(found)
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        return found
 
     def _command(self, name: str) -> OciCommand:
         """The runtime that an environment asks for, empty for the service's own; raises `RuntimeUnusable`."""

@@ -19,6 +19,7 @@ from kernel_gateway.services.environments.egress import Egress
 from kernel_gateway.services.environments.environments import Environments
 from kernel_gateway.services.environments.kernelspecs import Kernelspecs
 from kernel_gateway.services.environments.packages import Packages
+from kernel_gateway.services.mirroring.carried_variables import CarriedVariables
 from kernel_gateway.services.mirroring.flushes import Flushes
 from kernel_gateway.services.mirroring.mirrors import Mirrors
 from kernel_gateway.services.mirroring.spool import Spool
@@ -66,6 +67,7 @@ class SandboxBuilder:
         background: Background,
         packages: Packages,
         waking: Waking,
+        carried: CarriedVariables,
     ) -> None:
         self._settings = settings
         self._runtime = runtime
@@ -80,6 +82,7 @@ class SandboxBuilder:
         self._background = background
         self._packages = packages
         self._waking = waking
+        self._carried = carried
 
     def build(self, live: LiveSession, database: Database, events: SessionEvents) -> SessionSandbox:
         """Nothing of it runs before its first use."""
@@ -108,6 +111,7 @@ class SandboxBuilder:
             may_launch=partial(self._waking.may_launch, live),
             on_created=partial(self._waking.note_created, live),
             on_launched=partial(self._waking.note_launched, live),
+            on_lost=partial(_carry, live),
             on_event=partial(self._handle, live, events),
         )
 
@@ -126,6 +130,7 @@ class SandboxBuilder:
             find_environment=find,
             background=self._background,
             elsewhere=self._waking,
+            carried=self._carried,
             note=note,
         )
 
@@ -134,6 +139,10 @@ class SandboxBuilder:
         kernel = live.sandbox.kernel
         if isinstance(event, KernelConnected) and kernel is not None and live.sandbox.egress_gateway.misses_index:
             self._background.spawn(self._packages.say_elsewhere(kernel.guest), f"packages {live.id}")
+
+
+async def _carry(live: LiveSession, sandbox_id: str, unread: str) -> None:
+    await live.variables.carry(sandbox_id, unread)  # which is not there yet when its sandbox is built
 
 
 class SessionBuilder:

@@ -3,8 +3,7 @@
 One lock orders these; what runs code or looks at files asks `ready()`, which launches a sandbox when there is none
 and waits for its workspace. All sandboxes of a session have one id: the session's own, or that of the first one when it
 came from a pool. It has another from when it wakes in one of a pool, or has left one behind that resists its removal:
-the session's row says so by when that one is taken on. Each new one starts with the next generation and the workspace
-restored.
+the session's row says so by when that one is taken on. Each has the next generation and the workspace restored.
 """
 
 from __future__ import annotations
@@ -91,7 +90,8 @@ class SessionSandbox:
 
     A lost sandbox it does not hear of: the next use makes another one, of which it hears. `may_launch` is awaited
     before a sandbox is launched, `on_created` while its kernel starts, unless it is a spare one, `on_launched` before
-    anybody has its kernel; when one of them raises there is none.
+    anybody has its kernel; when one of them raises there is none. `on_lost` is awaited with the id of a lost one, in
+    which nothing runs any more, before its disk goes, and with why that cannot be read, empty where it can.
     """
 
     promised = False
@@ -132,6 +132,7 @@ class SessionSandbox:
         may_launch: Callable[[], Awaitable[None]],
         on_created: Callable[[SandboxInfo], Awaitable[None]],
         on_launched: OnLaunched,
+        on_lost: Callable[[str, str], Awaitable[None]],
         on_event: Callable[[SandboxEvent], None],
     ) -> None:
         self.id, self.generation = row.sandbox_id, row.generation
@@ -143,12 +144,11 @@ class SessionSandbox:
         """One of a pool, reserved for the first launch: `id` is its own."""
         self.meter = SandboxMeter(lambda: self.kernel)
         self._session_id, self._owner, self._workspace_id = row.id, row.principal_id, row.workspace_id
-        self._settings, self._runtime, self._launcher = settings, runtime, launcher
-        self._mirrors, self._spool = mirrors, spool
-        self._starting, self._memory_room, self._may_launch = starting, memory_room, may_launch
+        self._settings, self._runtime, self._launcher, self._mirrors = settings, runtime, launcher, mirrors
+        self._spool, self._starting, self._memory_room, self._may_launch = spool, starting, memory_room, may_launch
         self._dead_sandboxes, self._on_launched, self._list_heard = dead_sandboxes, on_launched, list_heard
         self._background, self._find_environment, self._on_event = background, find_environment, on_event
-        self._state, self._lock, self._on_created = SandboxState(), asyncio.Lock(), on_created
+        self._state, self._lock, self._on_created, self._on_lost = SandboxState(), asyncio.Lock(), on_created, on_lost
         self._restore: WorkspaceRestore | None = None
         self._death: Death | None = None
         """Why there is no sandbox any more, until the next one has a kernel: that one is of the next generation."""
@@ -330,12 +330,11 @@ class SessionSandbox:
             except KernelsError as error:  # what lies at its place now would pass for a workspace without any file
                 log.error("workspace_not_reopened", session=self._session_id, error=str(error))
                 self.unsaved = f"the last changes of the workspace are lost: {error}"
-            else:
-                copy = self._open_copy(info)
-                if copy is not None:
-                    copy.go_on()
-                self._info, self.mirror = info, self._mirrors.mirror(info, self._workspace_id, copy)
-            await self._clear_away()
+                return await self._clear_away(str(error))
+            self._info, self.mirror = info, self._mirrors.mirror(info, self._workspace_id, self._open_copy(info))
+            if self._copy is not None:
+                self._copy.go_on()
+            return await self._clear_away()
 
     async def lose(self, kernel: SandboxedKernel, death: Death) -> None:
         """The sandbox is gone: save its files and remove what is left of it. The next `ready()` makes another."""
@@ -620,9 +619,11 @@ class SessionSandbox:
             self.generation = event.generation
         self._on_event(event)
 
-    async def _clear_away(self) -> None:
+    async def _clear_away(self, unread: str = "") -> None:
         """Under the lock: save the files of a sandbox that is gone, and remove the rest of it."""
         await self._close()
+        if not self._is_in(State.LEAVING):  # what is given up has left what there was of it already
+            await self._on_lost(self.id, unread)
         await self._destroy()
         if self._state.now is State.LOST:
             self._state.move(State.ABSENT)

@@ -1,8 +1,8 @@
 """Variables that outlive their kernel: written down in the sandbox once the session is idle, taken up by the next one.
 
-A kernel that died gets a successor in the same sandbox, whose disk has them. Nothing is taken up after a restart that
-somebody asked for, nor in another sandbox, but what the store has of a session that was hibernated. The session says
-when they are written, or else its environment.
+A kernel that died gets a successor in the same sandbox, whose disk has them. Where the sandbox was lost they are
+brought from its disk to the next one's, and where it was hibernated from the store. Nothing is taken up after a restart
+that somebody asked for. The session says when they are written, or else its environment.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from kernel_gateway.errors import GatewayError, SandboxUnavailable
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.environments.egress import Find
+from kernel_gateway.services.mirroring.carried_variables import CarriedVariables
 from kernel_gateway.services.results.jobs import Job
 from kernel_gateway.storage.hibernations import HibernationRow
+from kernels.environment import Environment
 from kernels.errors import DeadlineExceeded, Death, KernelDied, KernelsError
 from kernels.execution import kept_variables
 from kernels.execution.hub import Hub
@@ -60,6 +62,8 @@ SETTLE_SECONDS: Final = 60.0
 RESTORED: Final = "**Variables restored:**"
 """How the note begins on a kernel that has them; replays look for it."""
 LOST_SANDBOX: Final = "the sandbox was lost, and with it what was kept of its variables"
+NOT_CARRIED: Final = "the sandbox was lost, and what was kept of its variables cannot be brought from its disk: {error}"
+NOTHING_KEPT: Final = "the sandbox was lost before anything was kept of its kernel's variables"
 LOST_LATE: Final = "code ran in the next kernel before it could be given what was kept"
 UNREADABLE: Final = "what was kept of them cannot be read"
 UNSURE: Final = "{error}; some of them may be there nonetheless"
@@ -69,7 +73,7 @@ class _Kept(msgspec.Struct, frozen=True):
     """What was written down, or may have been: where, by which generation, when, and after how many executions."""
 
     kernel: SandboxedKernel | None
-    """None of a sandbox that an earlier process had, and that is lost."""
+    """None of a sandbox that is lost."""
     generation: int
     at: float | None = None
     executions: int | None = None
@@ -78,6 +82,8 @@ class _Kept(msgspec.Struct, frozen=True):
     """How many variables, where `at` is known."""
     from_elsewhere: bool = False
     """Of another session, or of an earlier state: what ran here since has nothing to do with them."""
+    why_lost: str = LOST_SANDBOX
+    """Where they are nowhere on this host."""
 
     def is_in(self, kernel: SandboxedKernel, generation: int) -> bool:
         """Whether this kernel has these variables: it kept them, or was given them."""
@@ -115,15 +121,15 @@ class SessionVariables:
         find_environment: Find,
         background: Background,
         elsewhere: KeptElsewhere,
+        carried: CarriedVariables,
         note: Callable[[str], None],
     ) -> None:
         self.restored: Restored | None = live.row.record.restored
         """What the present kernel has of the one before; None of one that began blank."""
         self._live = live
         self._default = default
-        self._find_environment = find_environment
-        self._background = background
-        self._elsewhere = elsewhere
+        self._find_environment, self._background = find_environment, background
+        self._elsewhere, self._carried = elsewhere, carried
         self._note = note
         self._kernel: SandboxedKernel | None = None
         """By whose environment the next three are known."""
@@ -149,14 +155,44 @@ class SessionVariables:
         """What that is known by; no two are, in whichever process of the service."""
 
     def take_up(self, kernel: SandboxedKernel) -> None:
-        """Called once when this kernel was left by an earlier process, or was saved: it may have kept its variables."""
-        self._kept = _Kept(kernel, kernel.generation)
+        """Called once when this kernel was left by an earlier process, or was saved: it may have kept its variables.
+
+        Or is still to be given those that were brought from a lost sandbox, which no kernel has had.
+        """
+        carried = self._carried.find(self._live.id)
+        self._kept = _Kept(kernel, kernel.generation) if carried is None else _Kept(None, carried)
         kernel.describe_loss = partial(self._describe_loss, kernel)
 
     def note_lost(self) -> None:
-        """Called once when the sandbox of an earlier process is gone: what it had kept is lost, and that is said."""
+        """Called once when the sandbox of an earlier process is gone: the next is to have what it had kept."""
         if self._live.executions and self._live.snapshot is None:
-            self._kept = _Kept(None, NO_GENERATION)
+            carried = self._carried.find(self._live.id)
+            self._kept = _Kept(None, self._live.sandbox.generation if carried is None else carried)
+
+    async def carry(self, sandbox_id: str, unread: str) -> None:
+        """Called once nothing runs in a lost sandbox, before its disk goes: take what the next one is to have.
+
+        `unread` says why the disk cannot be read, if it cannot.
+        """
+        kept = self._kept
+        if kept is None or self._live.snapshot is not None:
+            return
+        if kept.why_lost != LOST_SANDBOX or (kept.kernel is None and self._carried.find(self._live.id) is not None):
+            return  # they are of the sandbox before: this one was lost before it was given them
+        why = unread or await self._take(sandbox_id, kept.generation)
+        if self._kept is kept:
+            lost = NOTHING_KEPT if why is None else NOT_CARRIED.format(error=why)
+            self._kept = msgspec.structs.replace(kept, kernel=None, why_lost=lost)
+
+    async def _take(self, sandbox_id: str, generation: int) -> str | None:
+        """In a sentence why what there is cannot be taken."""
+        try:
+            environment = await self._find_environment()
+        except GatewayError as error:
+            return error.message
+        if self._choose_mode(environment) == "off":
+            return None
+        return await self._carried.take(self._live.id, sandbox_id, generation, self._find_most_bytes(environment))
 
     async def end_of(self, job: Job) -> None:
         """Code has ended: what it left is kept once nothing else comes, or where each time is asked for, now."""
@@ -183,19 +219,25 @@ class SessionVariables:
             except GatewayError as error:
                 log.warning("variables_not_kept", session=self._live.id, error=error.code)
                 return False
-            record = self._live.row.record
-            declared = cast("KeepVariables | None", environment.keep_variables)
-            self._mode = record.keep_variables or declared or self._default
-            self._most_bytes = (record.keep_variables_mb or environment.keep_variables_mb) << 20
+            self._mode = self._choose_mode(environment)
+            self._most_bytes = self._find_most_bytes(environment)
             self._most_percent = min(environment.memory_levels.percents, default=0)
             self._kernel = kernel
         return self._mode != "off" and not self._harmful
 
+    def _choose_mode(self, environment: Environment) -> KeepVariables:
+        declared = cast("KeepVariables | None", environment.keep_variables)
+        return self._live.row.record.keep_variables or declared or self._default
+
+    def _find_most_bytes(self, environment: Environment) -> int:
+        return (self._live.row.record.keep_variables_mb or environment.keep_variables_mb) << 20
+
     def _let_go_of_late(self, kernel: SandboxedKernel) -> None:
         """Code has run in a kernel that could not be given what was kept: that is older than what there is now."""
         kept = self._kept
-        if kept is not None and kept.kernel is kernel and kernel.ran_in > kept.generation:
+        if kept is not None and kept.kernel in (kernel, None) and kernel.ran_in > kept.generation:
             self._kept = None
+            self._carried.remove(self._live.id)
             self._tell(Restored(kernel.ran_in, *self._age(kept.at, kept.executions), why=LOST_LATE))
 
     def _age(self, at: float | None, executions: int | None) -> tuple[str | None, int | None]:
@@ -288,6 +330,7 @@ class SessionVariables:
     def forget(self) -> None:
         """The next kernel is to be blank, as somebody has asked for."""
         self._kept = None
+        self._carried.remove(self._live.id)
         snapshot, self._live.snapshot = self._live.snapshot, None
         if snapshot is not None:
             self._background.spawn(self._elsewhere.spend(self._live, snapshot), f"variables of {self._live.id}")
@@ -306,8 +349,7 @@ class SessionVariables:
         forget = not await self._learn(kernel) and self._kernel is kernel
         if kept.at is None and forget:
             return  # what an earlier process has left there was for a checkpoint
-        if kept.kernel is not kernel:
-            self._tell(Restored(hub.generation, *age, why=LOST_SANDBOX))
+        if kept.kernel is not kernel and not await self._lay_carried(kernel, kept, hub.generation):
             return
         try:
             # Kernels are counted from 1: what has no such generation is whichever the directory has.
@@ -318,8 +360,9 @@ class SessionVariables:
             self._tell(Restored(hub.generation, *age, why=why))
             return
         if not found.found:
-            if kept.at is not None:
-                self._tell(Restored(hub.generation, *age, why=UNREADABLE))
+            if kept.at is not None or kept.kernel is None:
+                why = UNREADABLE if kept.at is not None else NOTHING_KEPT
+                self._tell(Restored(hub.generation, *age, why=why))
             return
         at = kept.at if found.at is None else found.at
         executions = kept.executions if found.executions is None else found.executions
@@ -328,6 +371,23 @@ class SessionVariables:
         count = sum(each.outcome != "lost" for each in found.variables)
         self._kept = None if forget else _Kept(kernel, hub.generation, at, executions, count)
         self._tell(self._report(hub.generation, *self._age(at, executions), found.variables))
+
+    async def _lay_carried(self, kernel: SandboxedKernel, kept: _Kept, generation: int) -> bool:
+        """Have its sandbox hold what was brought from the one before; tells why not, and says whether it does."""
+        live, carried = self._live, self._carried
+        why: str | None = kept.why_lost
+        if carried.find(live.id) == kept.generation:
+            try:
+                if await carried.is_next(live.id, kept.generation):  # else another gateway has had the session since
+                    await carried.lay(kernel.guest, live.id)
+                    why = None
+            except GatewayError as error:
+                why = NOT_CARRIED.format(error=error.message)
+            # Before a kernel has any of it: one that dies of them is not given them again, by no later process either.
+            carried.remove(live.id)
+        if why is not None:
+            self._tell(Restored(generation, *self._age(kept.at, kept.executions), why=why))
+        return why is None
 
     def _describe_loss(self, kernel: SandboxedKernel) -> str:
         """What of the kernel's globals is gone if it dies now: the next is given what was kept of them."""

@@ -114,6 +114,14 @@ NO_REQUESTS: dict[str, tuple[Any, str]] = {
         {"type": "OpenBeneath", "sandbox_id": ID, "path": "QUFB" * 5000},
         "length <= 4096",
     ),
+    "kept variables above": ({"type": "OpenKept", "sandbox_id": ID, "name": ".."}, "matching regex"),
+    "kept variables in a directory": ({"type": "OpenKept", "sandbox_id": ID, "name": "a/b"}, "matching regex"),
+    "kept variables with a zero byte": ({"type": "OpenKept", "sandbox_id": ID, "name": "a\0b"}, "matching regex"),
+    "kept variables of a longer name": ({"type": "OpenKept", "sandbox_id": ID, "name": "a" * 101}, "matching regex"),
+    "kept variables by another place": (
+        {"type": "OpenKept", "sandbox_id": ID, "name": "f", "directory": "/etc"},
+        "unknown field `directory`",
+    ),
     "an image made of a path": (_lay(layer="../../environments/python"), "matching regex"),
     "an image made under a name": (_lay(layer="python"), "matching regex"),
     "an image made over a path": (_lay(image="../environments"), "matching regex"),
@@ -341,10 +349,11 @@ def test_there_are_only_so_many_sandboxes_also_when_all_are_asked_for_at_once(la
 
 
 @pytest.mark.parametrize(
-    "kind", ["Reopen", "Running", "Usage", "Destroy", "Claim", "MarkWorkspaceReady", "OpenBeneath", "Listen"]
+    "kind",
+    ["Reopen", "Running", "Usage", "Destroy", "Claim", "MarkWorkspaceReady", "OpenBeneath", "OpenKept", "Listen"],
 )
 def test_a_sandbox_that_is_not_there_touches_nothing_of_the_host(launcher: Launcher, kind: str) -> None:
-    more = {"OpenBeneath": {"path": "eA=="}, "Listen": {"name": "http"}}.get(kind, {})
+    more = {"OpenBeneath": {"path": "eA=="}, "OpenKept": {"name": ""}, "Listen": {"name": "http"}}.get(kind, {})
     answer = launcher.ask({"type": kind, "sandbox_id": str(uuid.uuid4()), **more})
     assert answer["type"] in ("Failed", "Nothing", "Truth")
     assert answer.get("value", False) is False
@@ -385,6 +394,29 @@ def test_nothing_but_the_workspaces_own_files_is_opened(launcher: Launcher, sand
 def _base64(path: bytes) -> str:
     text: str = json.loads(wire.encode(path))
     return text
+
+
+def test_of_what_is_kept_nothing_but_files_is_opened(launcher: Launcher, sandbox: str) -> None:
+    """Among links, a FIFO and a socket that code may have planted; then the directory is a link itself."""
+    kept = launcher.runtime.places.of(sandbox).storage / "home/.cache/sandcell/variables"
+    request = {"type": "OpenKept", "sandbox_id": sandbox}
+    assert launcher.ask({**request, "name": ""})["kind"] == "OSError", "nothing is kept yet"
+    kept.mkdir(parents=True)
+    (kept / "link").symlink_to("/etc/shadow")
+    (kept / "self").symlink_to("/proc/self")
+    os.mkfifo(kept / "fifo")
+    os.mknod(kept / "socket", 0o140600)
+    (kept / "f").write_text("mine")
+    for name in ("link", "self", "fifo", "socket"):
+        answer = launcher.ask({**request, "name": name})
+        assert (answer["type"], answer["kind"], launcher.brought) == ("Failed", "OSError", 0), name
+    for name in ("f", ""):
+        assert (launcher.ask({**request, "name": name})["type"], launcher.brought) == ("Descriptor", 1)
+    kept.rename(kept.with_name("other"))
+    kept.symlink_to("/etc")
+    for name in ("", "shadow"):
+        answer = launcher.ask({**request, "name": name})
+        assert (answer["type"], answer["kind"], launcher.brought) == ("Failed", "OSError", 0), name
 
 
 def test_what_is_opened_beneath_a_workspace_cannot_be_written(launcher: Launcher, sandbox: str) -> None:

@@ -23,11 +23,12 @@ from workspace_sync.directory.changes import Watched
 from workspace_sync.errors import MirrorClosed
 
 
-async def keep_session(house: House) -> Session:
+async def keep_session(house: House, **body: Any) -> Session:
     """A session that the service leaves running."""
     async with house.gateway(keep_sessions_on_shutdown=True) as gateway:
-        session = await gateway.start()
+        session = await gateway.start(**body)
         await gateway.run(session, "open('f', 'w').write('kept'); x = 1")
+        await gateway.run(session, "x")  # waits until they are kept, where that is asked for
         return session
 
 
@@ -133,12 +134,46 @@ def test_after_the_host_went_down_a_session_has_what_its_disk_had(house: House) 
             session = await gateway.start(keep_variables="each")
             gateway.store.away = True
             await gateway.run(session, "open('f', 'w').write('kept'); x = 1")  # which no store ever got
+            await gateway.run(session, "x")  # waits until they are kept
         reboot(Path(house.settings.data_dir), Path(house.settings.run_dir))
         async with house.gateway() as gateway:
-            await require_new_generation(gateway, session, "the sandbox was gone when the service started again")
+            assert await gateway.text(session, "open('f').read(), x") == "('kept', 1)"
             restored = (await gateway.show(session)).restored
             assert restored is not None
-            assert (restored.generation, restored.why, restored.variables) == (2, LOST_SANDBOX, [])
+            assert (restored.generation, restored.why) == (2, None)
+            assert [(each.name, each.outcome == "lost") for each in restored.variables] == [("x", False)]
+            notebook = (await gateway.services.notebooks.notebook(gateway.me, session.id)).decode()
+            assert "the sandbox was gone when the service started again" in notebook
+
+
+def test_what_another_gateway_has_run_since_makes_carried_variables_old(house: House) -> None:
+    """They lie on this host, and the session went on elsewhere: the last sandbox's disk is on no host that is seen."""
+
+    async def test() -> None:
+        data, run = Path(house.settings.data_dir), Path(house.settings.run_dir)
+        session = await keep_session(house, keep_variables="each")
+        reboot(data, run)
+        async with house.gateway(keep_sessions_on_shutdown=True) as gateway:
+
+            async def carried() -> bool:
+                return any((data / "state").glob("carried/*.1"))
+
+            await gateway.until(carried)
+            (place,) = (data / "state" / "carried").iterdir()
+            left = place.read_bytes()
+            assert await gateway.text(session, "x") == "1"
+            assert not place.exists()
+        place.write_bytes(left)
+        (sandbox,) = reboot(data, run)
+        (data / "sandboxes" / sandbox / "storage.img").unlink()
+        async with house.gateway() as gateway:
+            assert (await gateway.run(session, "x")).status == "error"
+            restored = (await gateway.show(session)).restored
+            assert restored is not None
+            assert (restored.generation, restored.why, restored.variables) == (3, LOST_SANDBOX, [])
+            assert not place.exists()
+
+    asyncio.run(test())
 
     asyncio.run(test())
 
