@@ -103,8 +103,9 @@ def _execute(services: Services, latencies: int, rounds: int) -> tuple[dict[str,
         clients = {who: opened.enter_context(Clients("rest", *place, sessions[who])) for who, place in places.items()}
         servers = {who: Server(*place, services[who].service.service_pid) for who, place in places.items()}
         loads = {who: Load() for who in services}
-        for _ in range(rounds):
-            for who, load in loads.items():
+        for number in range(rounds):
+            # What a service writes down after a load is work beside the next one's: each is to follow either neighbour.
+            for who, load in list(loads.items())[:: 1 if number % 2 == 0 else -1]:
                 load.measure(clients[who], servers[who], [services[who].service.pid], seconds)
     return _medians(taken), loads
 

@@ -1,7 +1,7 @@
 """The way to guests whose addresses are not reached from here: through the API server, which forwards a pod's port.
 
 Each connection is a WebSocket to the server, which leads it over the pod's node to the pod's loopback. TLS with the
-guest goes through it: whoever forwards sees bytes that are not to be read.
+guest goes through it: the server, the node and what lies between cannot read it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import socket
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +19,7 @@ from kernels.cancelling import cancel_all
 from kernels.errors import NotListening, NotReached, SandboxFailed
 from kernels.kubernetes import manifests
 from kernels.kubernetes.cluster import Cluster
-from kernels.kubernetes.streams import CONNECT_SECONDS, PIECE_BYTES, Stream, Way, make_pair
+from kernels.kubernetes.streams import CONNECT_SECONDS, PIECE_BYTES, End, Stream, Way
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
@@ -39,8 +41,8 @@ class _Way:
     forwarding: Forwarding
     pod: str
 
-    async def connect(self, name: str, context: ssl.SSLContext) -> Stream:
-        return await self.forwarding.connect(self.pod, name, context)
+    async def connect(self, name: str, context: ssl.SSLContext, make: Callable[[], End]) -> End:
+        return await self.forwarding.connect(self.pod, name, context, make)
 
 
 class Forwarding:
@@ -53,7 +55,7 @@ class Forwarding:
     def to(self, pod: str) -> Way:
         return _Way(self, pod)
 
-    async def connect(self, pod: str, name: str, context: ssl.SSLContext) -> Stream:
+    async def connect(self, pod: str, name: str, context: ssl.SSLContext, make: Callable[[], End]) -> End:
         """As `streams.Way` has it."""
         loop = asyncio.get_running_loop()
         again = loop.time() + _AGAIN_SECONDS * random.uniform(0.5, 1.5)  # noqa: S311 - it hides nothing
@@ -65,7 +67,7 @@ class Forwarding:
         except SandboxFailed as error:
             raise NotListening(f"the guest is not reached: {error}") from None
         try:
-            ours, near = await make_pair()
+            caller, near = await _make_pair()
         except BaseException:
             connection.transport.abort()
             raise
@@ -82,10 +84,10 @@ class Forwarding:
         task.add_done_callback(end)
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                return await asyncio.open_connection(sock=ours, ssl=context, server_hostname=name, limit=PIECE_BYTES)
+                return (await loop.create_connection(make, sock=caller, ssl=context, server_hostname=name))[1]
         except BaseException as error:
             task.cancel()
-            ours.close()
+            caller.close()
             if not isinstance(error, (OSError, TimeoutError)):  # TLS's own are OSErrors
                 raise
             raise forwarded.why or NotListening(f"the guest is not reached: {error or 'no answer'}") from None
@@ -94,8 +96,20 @@ class Forwarding:
         await cancel_all(list(self._carrying))
 
 
+async def _make_pair() -> tuple[socket.socket, Stream]:
+    """Two ends of one stream of bytes: a non-blocking socket, and what reads and writes the other."""
+    caller, theirs = socket.socketpair()
+    try:
+        caller.setblocking(False)  # noqa: FBT003
+        return caller, await asyncio.open_connection(sock=theirs, limit=PIECE_BYTES)
+    except BaseException:
+        caller.close()
+        theirs.close()
+        raise
+
+
 class _Forwarded:
-    """One connection to the server, and this end of the stream of who dialled."""
+    """One connection to the server, and this end of the caller's stream."""
 
     def __init__(self, connection: ClientConnection, near: Stream) -> None:
         self.why: SandboxFailed | None = None

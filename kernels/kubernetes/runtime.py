@@ -31,7 +31,7 @@ from kernels.kubernetes.claimed_pods import ClaimedPods
 from kernels.kubernetes.cluster import Cluster, Exists, Missing, Object
 from kernels.kubernetes.pods import OwnPods, Pods
 from kernels.kubernetes.port_forward import Forwarding
-from kernels.kubernetes.streams import Direct, Stream, Streams, Way
+from kernels.kubernetes.streams import Direct, Stream, Streams, Way, open_stream
 from kernels.kubernetes.ways_out import WaysOut
 from kernels.sandbox import Finding, PagedOut, RuntimeSettings, SandboxInfo, SandboxSpec, SandboxUsage
 from kernels.wire.dialing import GUEST, PATIENCE_SECONDS
@@ -381,7 +381,7 @@ class KubernetesRuntime:
 
     async def _reach(self, sandbox_id: str) -> Stream:
         end = await self._end(sandbox_id)
-        return await end.way.connect(manifests.name_of(sandbox_id), end.context)
+        return await open_stream(end.way, manifests.name_of(sandbox_id), end.context)
 
     async def _end(self, sandbox_id: str) -> _End:
         """How its guest is reached: known, or read from the cluster. Raises SandboxGone."""

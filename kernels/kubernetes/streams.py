@@ -1,28 +1,35 @@
-"""Streams to a guest on another machine: with mutual TLS, carried to one end of a socket pair for who dialled."""
+"""Streams to a guest on another machine: with mutual TLS, carried to one end of a socket pair for the caller.
+
+What comes at one end is written to the other at once: a kernel says what it says in a few small pieces, and a task that
+has to be woken for each would cost more than the piece.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar, cast
 
-from kernels.cancelling import cancel_all
 from kernels.errors import NotListening
 
 PIECE_BYTES: Final = 64 * 1024
 CONNECT_SECONDS: Final = 5.0
-_LONGEST_ANSWER: Final = 16
+_ANSWER: Final = b"ok\n"
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+End = TypeVar("End", bound=asyncio.BaseProtocol)
 
 
 class Way(Protocol):
     """How the port of one guest is reached."""
 
-    async def connect(self, name: str, context: ssl.SSLContext) -> Stream:
-        """A connection to the guest whose certificate is for `name`; raises NotListening, NotReached."""
+    async def connect(self, name: str, context: ssl.SSLContext, make: Callable[[], End]) -> End:
+        """Connect to the guest whose certificate is for `name`; gives the protocol that `make` makes.
+
+        Raises NotListening, NotReached.
+        """
 
 
 @dataclass(frozen=True)
@@ -31,92 +38,147 @@ class Direct:
 
     address: tuple[str, int]
 
-    async def connect(self, name: str, context: ssl.SSLContext) -> Stream:
+    async def connect(self, name: str, context: ssl.SSLContext, make: Callable[[], End]) -> End:
+        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                return await asyncio.open_connection(
-                    *self.address, ssl=context, server_hostname=name, limit=PIECE_BYTES
-                )
+                return (await loop.create_connection(make, *self.address, ssl=context, server_hostname=name))[1]
         except (OSError, TimeoutError) as error:  # TLS's own are OSErrors
             raise NotListening(f"the guest is not reached at {self.address[0]}: {error or 'no answer'}") from None
+
+
+async def open_stream(way: Way, name: str, context: ssl.SSLContext) -> Stream:
+    """What `Way.connect` connects to, for a task that reads and writes."""
+    reader = asyncio.StreamReader(limit=PIECE_BYTES)
+    end = await way.connect(name, context, lambda: _StreamEnd(reader))
+    return reader, asyncio.StreamWriter(end.transport, end, reader, asyncio.get_running_loop())
 
 
 class Streams:
     """All that this process carries. `open` returns the caller's end; the other one is closed with the guest's."""
 
     def __init__(self) -> None:
-        self._carrying: dict[asyncio.Task[None], str] = {}
+        self._carried: dict[_GuestEnd, str] = {}
         """By the names of their guests."""
 
     async def open(self, way: Way, name: str, wanted: str, context: ssl.SSLContext) -> socket.socket:
         """A stream to the socket `wanted` of the guest whose certificate is for `name`; raises as `Way` does."""
-        far = await way.connect(name, context)
+        guest = await way.connect(name, context, _GuestEnd)
+        self._carried[guest] = name
+        guest.lost.add_done_callback(lambda _: self._carried.pop(guest))
         try:
-            await _ask(far, wanted)
-            return await self._lead_here(far, name)
+            await guest.ask(wanted)
+            caller, near = await _open_pair()
         except BaseException:
-            far[1].transport.abort()
+            guest.transport.abort()
             raise
-
-    async def _lead_here(self, far: Stream, name: str) -> socket.socket:
-        ours, near = await make_pair()
-        task = asyncio.create_task(_carry(near, far))
-        self._carrying[task] = name
-
-        def end(task: asyncio.Task[None]) -> None:
-            """Here, since one that is cancelled may not have begun."""
-            del self._carrying[task]
-            near[1].close()
-            far[1].close()
-
-        task.add_done_callback(end)
-        return ours
+        guest.lead_to(near)
+        return caller
 
     def cut(self, name: str) -> None:
         """End all streams to this guest: nothing comes from it any more."""
-        for task, guest in self._carrying.items():
-            if guest == name:
-                task.cancel()
+        for guest, its in self._carried.items():
+            if its == name:
+                guest.transport.abort()
 
     async def aclose(self) -> None:
-        await cancel_all(list(self._carrying))
+        carried = list(self._carried)
+        for guest in carried:
+            guest.transport.abort()
+        await asyncio.gather(*(guest.lost for guest in carried))
 
 
-async def make_pair() -> tuple[socket.socket, Stream]:
-    """Two ends of one stream of bytes: a non-blocking socket, and what reads and writes the other."""
-    ours, theirs = socket.socketpair()
+class _End(asyncio.Protocol):
+    """What comes to it is written to the other end, and read no faster than that one takes it."""
+
+    other: _End | None = None
+    transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        self.transport.set_write_buffer_limits(PIECE_BYTES)
+
+    def data_received(self, data: bytes) -> None:
+        if self.other is not None:
+            self.other.transport.write(data)
+
+    def pause_writing(self) -> None:
+        if self.other is not None:
+            self.other.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        if self.other is not None:
+            self.other.transport.resume_reading()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """TLS has no half-closed streams here: what ends one way ends, once what came before has gone out."""
+        if self.other is not None:
+            self.other.transport.close()
+
+
+class _GuestEnd(_End):
+    """Asks the guest for one of its sockets, and then leads there."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.lost: asyncio.Future[None] = loop.create_future()
+        self._answered: asyncio.Future[None] = loop.create_future()
+        self._heard = b""
+
+    async def ask(self, wanted: str) -> None:
+        """Say which socket is meant; raises NotListening when nobody listens at it."""
+        self.transport.write(f"{wanted}\n".encode())
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                await self._answered
+        except (OSError, TimeoutError) as error:
+            raise NotListening(f"the guest broke off: {error or 'no answer'}") from None
+        if not self._heard.startswith(_ANSWER):
+            raise NotListening(f"nothing listens at {wanted} of the sandbox")
+
+    def lead_to(self, near: _End) -> None:
+        """From what came behind the answer on."""
+        self.other, near.other = near, self
+        near.transport.write(self._heard[len(_ANSWER) :])
+        if self.lost.done():
+            near.transport.close()
+        else:
+            self.transport.resume_reading()
+
+    def data_received(self, data: bytes) -> None:
+        if self.other is not None:
+            self.other.transport.write(data)
+            return
+        self._heard += data
+        if len(self._heard) >= len(_ANSWER) and not self._answered.done():
+            self._answered.set_result(None)
+            self.transport.pause_reading()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        super().connection_lost(error)
+        if not self._answered.done():
+            self._answered.set_exception(error if isinstance(error, OSError) else ConnectionResetError("it closed"))
+            self._answered.exception()  # nobody may wait for it any more
+        self.lost.set_result(None)
+
+
+class _StreamEnd(asyncio.StreamReaderProtocol):
+    """One that knows its transport."""
+
+    transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self.transport = cast("asyncio.Transport", transport)
+
+
+async def _open_pair() -> tuple[socket.socket, _End]:
+    """The caller's end of a pair, a non-blocking socket, and what reads and writes the other."""
+    caller, theirs = socket.socketpair()
     try:
-        ours.setblocking(False)  # noqa: FBT003
-        return ours, await asyncio.open_connection(sock=theirs, limit=PIECE_BYTES)
+        caller.setblocking(False)  # noqa: FBT003
+        return caller, (await asyncio.get_running_loop().create_connection(_End, sock=theirs))[1]
     except BaseException:
-        ours.close()
+        caller.close()
         theirs.close()
         raise
-
-
-async def _ask(far: Stream, wanted: str) -> None:
-    """Say which socket is meant; raises NotListening when nobody listens at it."""
-    try:
-        async with asyncio.timeout(CONNECT_SECONDS):
-            far[1].write(f"{wanted}\n".encode())
-            answer = (await far[0].readline())[:_LONGEST_ANSWER]
-    except (OSError, ValueError, TimeoutError) as error:
-        raise NotListening(f"the guest broke off: {error or 'no answer'}") from None
-    if answer != b"ok\n":
-        raise NotListening(f"nothing listens at {wanted} of the sandbox")
-
-
-async def _carry(near: Stream, far: Stream) -> None:
-    """Both ways, until one end closes. TLS has no half-closed streams here: what ends one way ends."""
-    ways = [asyncio.create_task(_copy(near[0], far[1])), asyncio.create_task(_copy(far[0], near[1]))]
-    try:
-        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        await cancel_all(ways)
-
-
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError):
-        while piece := await reader.read(PIECE_BYTES):
-            writer.write(piece)
-            await writer.drain()

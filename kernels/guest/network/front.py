@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
-from contextlib import suppress
+from typing import cast
 
 from ..deadline import timeout
 from ..options import Options
@@ -68,7 +68,7 @@ class _Front:
                 async with timeout(HELLO_SECONDS):
                     name = (await reader.readline())[:LONGEST_NAME].decode("ascii").strip()
                 if not name.startswith(PREFIX):
-                    return await self._carry(name, reader, writer)
+                    return await self._carry(name, writer)
             # Outside of that room: programs that have their way out keep no gateway from reaching the guest.
             await self._lender.lend(name[len(PREFIX) :], (reader, writer))
         except (OSError, ValueError, asyncio.TimeoutError):
@@ -76,37 +76,55 @@ class _Front:
         finally:
             writer.close()
 
-    async def _carry(self, name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _carry(self, name: str, writer: asyncio.StreamWriter) -> None:
+        far, near = _End(), _End()
         try:
             path = find_socket(self._options, name)
             if not path:
                 raise FileNotFoundError(name)
-            near = await asyncio.open_unix_connection(path, limit=PIECE_BYTES)
+            await asyncio.get_running_loop().create_unix_connection(lambda: near, path)
         except OSError:
             writer.write(b"absent\n")
-            return await writer.drain()
-        try:
-            writer.write(b"ok\n")
-            await _join((reader, writer), near)
-        finally:
-            near[1].close()
-
-
-async def _join(
-    one: tuple[asyncio.StreamReader, asyncio.StreamWriter], other: tuple[asyncio.StreamReader, asyncio.StreamWriter]
-) -> None:
-    """Carry bytes both ways until one side has closed."""
-    tasks = [asyncio.ensure_future(_copy(one[0], other[1])), asyncio.ensure_future(_copy(other[0], one[1]))]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with suppress(OSError):
-        while piece := await reader.read(PIECE_BYTES):
-            writer.write(piece)
             await writer.drain()
+            return
+        writer.write(b"ok\n")  # the other end waits for this: nothing has come behind the name
+        writer.transport.set_protocol(far)
+        far.connection_made(writer.transport)
+        far.other, near.other = near, far
+        if writer.transport.is_closing():
+            near.transport.close()
+        far.transport.resume_reading()
+        near.transport.resume_reading()
+        await near.lost
+
+
+class _End(asyncio.Protocol):
+    """What comes to it is written to the other end at once, and read no faster than that one takes it.
+
+    It reads from `resume_reading` on, when it has another end.
+    """
+
+    other: _End
+    transport: asyncio.Transport
+
+    def __init__(self) -> None:
+        self.lost = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        self.transport.set_write_buffer_limits(PIECE_BYTES)
+        self.transport.pause_reading()
+
+    def data_received(self, data: bytes) -> None:
+        self.other.transport.write(data)
+
+    def pause_writing(self) -> None:
+        self.other.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self.other.transport.resume_reading()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """What ends one way ends, once what came before has gone out."""
+        self.other.transport.close()
+        self.lost.set_result(None)

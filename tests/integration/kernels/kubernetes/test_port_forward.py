@@ -15,6 +15,7 @@ from kernels.errors import NotListening, NotReached
 from kernels.kubernetes import certificates, port_forward
 from kernels.kubernetes.cluster import Cluster
 from kernels.kubernetes.port_forward import Forwarding
+from kernels.kubernetes.streams import open_stream
 from kernels.sandbox import KubernetesSettings
 from tests.doubles.forwarding_server import ForwardingServer, forwarding_server
 from tests.integration.kernels.kubernetes import test_streams
@@ -166,8 +167,9 @@ def test_without_a_server_the_way_is_out(tmp_path: Path) -> None:
         async with place(tmp_path) as there:
             pass
         cluster = Cluster(KubernetesSettings(str(tmp_path / "kubeconfig"), port_forward=True))
+        way = Forwarding(cluster).to("a-pod")
         with pytest.raises(NotReached):
-            await Forwarding(cluster).connect("a-pod", NAME, certificates.open_context(there.guest.keys))
+            await open_stream(way, NAME, certificates.open_context(there.guest.keys))
         cluster.close()
 
     asyncio.run(run())

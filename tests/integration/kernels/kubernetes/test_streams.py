@@ -99,6 +99,37 @@ def test_what_is_under_way_with_a_guest_that_is_lost_ends_and_nothing_else(tmp_p
     asyncio.run(run())
 
 
+def test_what_a_socket_says_first_comes_and_no_more_is_read_than_is_taken(tmp_path: Path) -> None:
+    """As a kernel's sockets do. Each buffer on the way is bounded."""
+    size = 64 << 20
+    sent = 0
+
+    async def say(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        with closing(writer), suppress(OSError):
+            while sent < size:
+                writer.write(sent.to_bytes(8, "big") * 8192)
+                sent += 65536
+                await writer.drain()
+
+    async def run() -> None:
+        async with place(tmp_path) as there:
+            (tmp_path / "kernel").mkdir()
+            async with await asyncio.start_unix_server(say, tmp_path / "kernel/g1-1"):
+                connected, before = await there.open("kernel/g1-1"), -1
+                while before != sent:
+                    before = sent
+                    await asyncio.sleep(0.5)
+                assert 0 < before < 16 << 20
+                reader, writer = await asyncio.open_connection(sock=connected)
+                for each in range(0, size, 65536):
+                    assert await reader.readexactly(65536) == each.to_bytes(8, "big") * 8192
+                assert await reader.read() == b""
+                writer.close()
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("wanted", ["relay", "kernel/g1-1", "kernel/../guest/http.sock", "http.sock", ""])
 def test_what_nobody_listens_at_is_said_at_once(wanted: str, tmp_path: Path) -> None:
     async def run() -> None:

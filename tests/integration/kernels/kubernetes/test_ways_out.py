@@ -20,7 +20,7 @@ from kernels.guest.network.lent import MOST_WAITING, Lender
 from kernels.guest.network.pieces import PIECE_BYTES, Stream, join
 from kernels.guest.options import Options
 from kernels.kubernetes import certificates
-from kernels.kubernetes.streams import Direct
+from kernels.kubernetes.streams import Direct, open_stream
 from kernels.kubernetes.ways_out import WAITING, WaysOut
 
 NAME = "sandcell-of-this-test"
@@ -48,7 +48,7 @@ class Place:
     async def reach(self) -> Stream:
         if self.gone:
             raise SandboxGone("it is gone")
-        return await Direct(("127.0.0.1", self.options.tls_port)).connect(NAME, self._context)
+        return await open_stream(Direct(("127.0.0.1", self.options.tls_port)), NAME, self._context)
 
     async def listen(self, name: str = "http") -> socket.socket:
         return await self.ways.open(SANDBOX, name, self.reach)
