@@ -117,6 +117,9 @@ class ClaimedPods:
             raise Missing("the pod that had its keys is gone, and another one in its place")
         return pod
 
+    async def take_over(self, sandbox_id: str) -> None:
+        """Its controller gives a pod the labels of its template again and again: it is asked for by itself."""
+
     async def tidy(self) -> None:
         """Remove templates, with their pools, that were not asked for in an hour and have no pods ready."""
         self._pods.begin()

@@ -32,6 +32,7 @@ WATCH_SECONDS: Final = 60
 _WATCH_SLACK_SECONDS: Final = 15.0
 _THREADS: Final = 16
 PODS: Final = "pods"
+SECRETS: Final = "secrets"
 _CLAIMING: Final = (
     *(("", "pods/attach", verb) for verb in ("create", "get")),
     (claims.CORE, "sandboxes", "delete"),
@@ -46,9 +47,9 @@ def needed_rights(*, claiming: bool, forwarding: bool = False) -> tuple[tuple[st
     """What the service's account needs in its namespace, and nothing anywhere else: groups, kinds and verbs."""
     return (
         *(("", "pods", verb) for verb in ("get", "list", "watch", "delete")),
-        *(("", "secrets", verb) for verb in ("create", "get", "list", "patch", "delete")),
+        *(("", "secrets", verb) for verb in ("create", "get", "list", "watch", "patch", "delete")),
         *(("networking.k8s.io", "networkpolicies", verb) for verb in ("create", "get")),
-        *(_CLAIMING if claiming else (("", "pods", "create"),)),
+        *(_CLAIMING if claiming else (("", "pods", "create"), ("", "pods", "patch"))),
         *(_FORWARDING if forwarding else ()),
     )
 
@@ -96,7 +97,7 @@ class Cluster:
         return await self.read_custom(kind, name)
 
     async def list_all(self, kind: str, selector: str) -> Object:
-        """All of this kind, with the version from which a watch goes on."""
+        """All of this kind, which may also be SECRETS, with the version from which a watch goes on."""
         return await self._run(lambda: _decode(self._list(kind, label_selector=selector, **_RAW)))
 
     async def watch(self, kind: str, selector: str, version: str, hear: Callable[[Object], None]) -> None:
@@ -133,11 +134,17 @@ class Cluster:
     def _list(self, kind: str, **arguments: Any) -> Any:
         if kind == PODS:
             return self._api.core.list_namespaced_pod(namespace=self.namespace, **arguments)
+        if kind == SECRETS:
+            return self._api.core.list_namespaced_secret(namespace=self.namespace, **arguments)
         return self._api.custom.list_namespaced_custom_object(namespace=self.namespace, **_custom(kind), **arguments)
 
     async def annotate_secret(self, name: str, annotations: dict[str, str]) -> Object:
         body = {"metadata": {"annotations": annotations}}
         return await self._ask(lambda api: api.core.patch_namespaced_secret, name, body=body)
+
+    async def label_pod(self, name: str, labels: dict[str, str]) -> Object:
+        body = {"metadata": {"labels": labels}}
+        return await self._ask(lambda api: api.core.patch_namespaced_pod, name, body=body)
 
     async def label_secret(self, name: str, labels: dict[str, str]) -> Object:
         body = {"metadata": {"labels": labels}}

@@ -1,7 +1,7 @@
 """What is asked of the API server for one sandbox: a Secret, which owns the pod, and one NetworkPolicy for all (pure).
 
 The Secret is made first and removed last: it is the record of a sandbox, as a journal is on a host. What is owned by it
-the cluster removes with it, whoever does that.
+the cluster removes with it, also when somebody else removes the Secret.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _USERS: Final = 1_000_000_000
 USER_FILES: Final = ("passwd", "group")
 CONTAINER: Final = "guest"
 EVICT_SECONDS: Final = 5
-"""How long a pod stays bound to a node that is lost: its session is told, and its next use starts another."""
+"""How long a pod stays bound to a node that is lost: its session says so, and its next use starts another."""
 _REQUESTS: Final = {"memory": "256Mi", "cpu": "10m", "ephemeral-storage": "64Mi"}
 """What a pod is placed by: about what a kernel takes that does nothing. What it may take is in its limits."""
 _SOCKETS_BYTES: Final = 64 * 1024 * 1024
@@ -73,6 +73,7 @@ def secret(service: str, spec: SandboxSpec, keys: Mapping[str, bytes], start: st
         "apiVersion": "v1",
         "kind": "Secret",
         "type": "Opaque",
+        "immutable": True,  # all but its metadata: so its node stops watching it once it has it
         "metadata": {
             "name": name_of(spec.sandbox_id),
             "labels": labels(service, spec.sandbox_id),

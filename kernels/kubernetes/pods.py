@@ -39,6 +39,9 @@ class Pods(Protocol):
     async def find(self, sandbox_id: str) -> Object:
         """The pod that has this sandbox's keys; raises Missing."""
 
+    async def take_over(self, sandbox_id: str) -> None:
+        """Hear from now on of a pod that another gateway has made. Raises SandboxFailed where that is not to be had."""
+
     async def tidy(self) -> None:
         """At the start and each sweep: listen to the cluster, and remove what no sandbox needs any more."""
 
@@ -82,6 +85,9 @@ class OwnPods:
 
     async def find(self, sandbox_id: str) -> Object:
         return await self._watch.read(manifests.name_of(sandbox_id))
+
+    async def take_over(self, sandbox_id: str) -> None:
+        await self._cluster.label_pod(manifests.name_of(sandbox_id), {manifests.SERVICE: self._service})
 
     async def tidy(self) -> None:
         self._watch.begin()

@@ -17,7 +17,7 @@ import shutil
 import socket
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -28,10 +28,11 @@ from kernels.guest_client.client import GuestClient
 from kernels.kubernetes import accounts, certificates, claims, manifests, pod_status
 from kernels.kubernetes.accounts import Account
 from kernels.kubernetes.claimed_pods import ClaimedPods
-from kernels.kubernetes.cluster import Cluster, Exists, Missing, Object
+from kernels.kubernetes.cluster import SECRETS, Cluster, Exists, Missing, Object
 from kernels.kubernetes.pods import OwnPods, Pods
 from kernels.kubernetes.port_forward import Forwarding
 from kernels.kubernetes.streams import Direct, Stream, Streams, Way, open_stream
+from kernels.kubernetes.watch import Watch
 from kernels.kubernetes.ways_out import WaysOut
 from kernels.sandbox import Finding, PagedOut, RuntimeSettings, SandboxInfo, SandboxSpec, SandboxUsage
 from kernels.wire.dialing import GUEST, PATIENCE_SECONDS
@@ -77,6 +78,8 @@ class KubernetesRuntime:
         self._ways_out = WaysOut(settings.data_directory / "pods")
         self._ends: dict[str, _End] = {}
         self._probes: set[asyncio.Task[None]] = set()
+        self._took = False
+        """Whether a sandbox was taken from another gateway since the last list: the watch may not know it yet."""
         self._looked = False
         """Whether the files here are those of this service's sandboxes."""
         self._closed_off = False
@@ -86,6 +89,10 @@ class KubernetesRuntime:
     def _pods(self) -> Pods:
         kind = ClaimedPods if self.settings.kubernetes.claims else OwnPods
         return kind(self.cluster, self.settings.kubernetes, self.service, self._note_change)
+
+    @functools.cached_property
+    def _secrets(self) -> Watch:
+        return Watch(self.cluster, SECRETS, f"{manifests.SERVICE}={self.service}")
 
     @functools.cached_property
     def service(self) -> str:
@@ -216,6 +223,11 @@ class KubernetesRuntime:
                 await self.cluster.label_secret(manifests.name_of(sandbox_id), {manifests.SERVICE: self.service})
             except Missing as error:
                 raise SandboxGone(f"sandbox {sandbox_id} is gone: {error}") from None
+            self._took = True
+        try:
+            await self._pods.take_over(sandbox_id)
+        except SandboxFailed as error:
+            log.warning("the watch of pods does not have that of sandbox %s: %s", sandbox_id, error)
         if not await self.running(sandbox_id):
             raise SandboxGone(f"the files of sandbox {sandbox_id} are gone with its pod")
         self._make_place(sandbox_id)
@@ -225,12 +237,25 @@ class KubernetesRuntime:
             await self._close_off()
             await self._pods.tidy()
         places = set() if self._looked else await asyncio.to_thread(self._find_places)
-        found = await self.cluster.list_secrets(f"{manifests.SERVICE}={self.service}")
+        found = await self._list_secrets()
         infos = tuple(self._info(each["metadata"]) for each in found)
         for each in places - {info.sandbox_id for info in infos}:  # gone meanwhile, or another gateway's by now
             await asyncio.to_thread(shutil.rmtree, self._place(each), ignore_errors=True)
         self._looked = True
         return infos
+
+    async def _list_secrets(self) -> Sequence[Object]:
+        """As the watch has them, but for one that was taken over: that is asked for, so that it is among them."""
+        self._secrets.begin()
+        known = None if self._took else self._secrets.list_known()
+        if known is not None:
+            return known
+        self._took = False  # before the request: what is taken meanwhile is for the next one
+        try:
+            return await self.cluster.list_secrets(f"{manifests.SERVICE}={self.service}")
+        except BaseException:
+            self._took = True
+            raise
 
     async def running(self, sandbox_id: str) -> bool:
         _require_id(sandbox_id)
@@ -328,6 +353,8 @@ class KubernetesRuntime:
         await self._forwarding.aclose()
         if "_pods" in self.__dict__:
             await self._pods.aclose()
+        if "_secrets" in self.__dict__:
+            await self._secrets.aclose()
         await cancel_all(list(self._probes))
         self.cluster.close()
 
@@ -377,6 +404,7 @@ class KubernetesRuntime:
             await self._pods.remove(sandbox_id, owner)
             with contextlib.suppress(Missing):
                 await self.cluster.delete_secret(name)
+            self._secrets.forget(name)
         await asyncio.to_thread(shutil.rmtree, self._place(sandbox_id), ignore_errors=True)
 
     async def _reach(self, sandbox_id: str) -> Stream:

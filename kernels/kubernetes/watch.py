@@ -1,7 +1,7 @@
 """What the API server says of this service's objects of one kind: one watch, which all who wait for one of them share.
 
 It begins with a list and goes on from the list's version. While nothing is heard, as the server is away, or of an
-object that is not among them, as a pod that another gateway has made, whoever waits asks again in a while.
+object that is not among them, such as a claimed pod that another gateway has made, those who wait ask again in a while.
 """
 
 from __future__ import annotations
@@ -54,6 +54,14 @@ class Watch:
 
     async def aclose(self) -> None:
         await cancel_all([self._listening])
+
+    def list_known(self) -> list[Object] | None:
+        """All of them, as they were last heard of, without what Secrets hold; None while nothing is heard."""
+        return list(self._known.values()) if self._hears else None
+
+    def forget(self, name: str) -> None:
+        """This process has removed it; the server may say so a little later."""
+        self._known.pop(name, None)
 
     async def read(self, name: str) -> Object:
         """As it was last heard of, else as the server has it; raises Missing, SandboxFailed."""
@@ -129,6 +137,7 @@ class Watch:
     def _note(self, found: Object, *, gone: bool = False) -> None:
         metadata: dict[str, Any] = found["metadata"]
         metadata.pop("managedFields", None)  # as large as all the rest
+        found.pop("data", None)  # keys, which nobody needs from here
         name = str(metadata["name"])
         if gone:
             self._known.pop(name, None)

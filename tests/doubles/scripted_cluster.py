@@ -69,7 +69,8 @@ class ScriptedCluster:
         return _read(self.secrets, name)
 
     def _of(self, kind: str) -> dict[str, Object]:
-        return self.pods if kind == "pods" else self.custom.setdefault(kind, {})
+        known = {"pods": self.pods, "secrets": self.secrets}
+        return known[kind] if kind in known else self.custom.setdefault(kind, {})
 
     async def read(self, kind: str, name: str) -> Object:
         self.asked.append(name)
@@ -80,7 +81,7 @@ class ScriptedCluster:
         if self.deaf:
             raise SandboxFailed("the API server says nothing")
         self.hearers[kind] = asyncio.Queue()
-        return {"metadata": {"resourceVersion": "1"}, "items": copy.deepcopy(list(self._of(kind).values()))}
+        return {"metadata": {"resourceVersion": "1"}, "items": copy.deepcopy(_select(self._of(kind), selector))}
 
     async def watch(self, kind: str, selector: str, version: str, hear: Callable[[Object], None]) -> None:
         while (event := await self.hearers[kind].get()) is not None:
@@ -95,12 +96,18 @@ class ScriptedCluster:
             self.hearers[kind].put_nowait({"type": what, "object": found})
 
     async def list_secrets(self, selector: str) -> list[Object]:
-        name, _, value = selector.partition("=")
-        return [each for each in self.secrets.values() if each["metadata"].get("labels", {}).get(name) == value]
+        self.asked.append(selector)
+        return _select(self.secrets, selector)
 
     async def annotate_secret(self, name: str, annotations: dict[str, str]) -> Object:
         found = _read(self.secrets, name)
         found["metadata"]["annotations"] = found["metadata"].get("annotations", {}) | annotations
+        return found
+
+    async def label_pod(self, name: str, labels: dict[str, str]) -> Object:
+        found = _read(self.pods, name)
+        found["metadata"]["labels"] = found["metadata"].get("labels", {}) | labels
+        self.say("pods", "ADDED", found)
         return found
 
     async def label_secret(self, name: str, labels: dict[str, str]) -> Object:
@@ -131,9 +138,7 @@ class ScriptedCluster:
         return _read(self.custom.get(kind, {}), name)
 
     async def list_custom(self, kind: str, selector: str) -> list[Object]:
-        name, _, value = selector.partition("=")
-        found = self.custom.get(kind, {}).values()
-        return [each for each in found if each["metadata"].get("labels", {}).get(name) == value]
+        return _select(self.custom.get(kind, {}), selector)
 
     async def delete_custom(self, kind: str, name: str, uid: str = "") -> Object:
         found = _read(self.custom.get(kind, {}), name)
@@ -146,6 +151,12 @@ class ScriptedCluster:
 
     def close(self) -> None:
         """There is nothing to let go of."""
+
+
+def _select(where: dict[str, Object], selector: str) -> list[Object]:
+    """Those with this label, or all of them."""
+    name, _, value = selector.partition("=")
+    return [each for each in where.values() if not name or each["metadata"].get("labels", {}).get(name) == value]
 
 
 def _read(where: dict[str, Object], name: str) -> Object:

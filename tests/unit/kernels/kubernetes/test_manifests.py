@@ -81,6 +81,7 @@ def test_a_pod_goes_with_its_secret_and_is_shown_the_guests_half_of_it() -> None
 def test_a_secret_says_what_is_to_be_known_without_the_pod() -> None:
     secret = manifests.secret("tag", SandboxSpec(SANDBOX, ENVIRONMENT), {"ca.crt": b"content"}, "this start", USER)
     assert secret["metadata"]["labels"][manifests.SERVICE] == "tag"
+    assert secret["immutable"]  # so that no node watches it
     assert secret["metadata"]["labels"][manifests.SANDBOX] == SANDBOX
     assert secret["metadata"]["annotations"] == {manifests.DIGEST: "sha256:abc", manifests.START: "this start"}
     assert base64.b64decode(secret["data"]["ca.crt"]) == b"content"

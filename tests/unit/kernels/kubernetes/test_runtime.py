@@ -157,6 +157,7 @@ def test_a_pod_goes_from_a_gateway_that_is_gone_to_another_and_the_first_leaves_
         (info,) = await second.list()
         assert (info.sandbox_id, info.workspace_ready) == (SPEC.sandbox_id, True)
         assert Path(info.workspace_directory).is_dir()
+        assert cluster.pods[NAME]["metadata"]["labels"][manifests.SERVICE] == second.service
         assert await first.list() == ()
         assert not (tmp_path / "first/pods" / SPEC.sandbox_id).exists()
         await first.kill(SPEC.sandbox_id)
@@ -164,6 +165,56 @@ def test_a_pod_goes_from_a_gateway_that_is_gone_to_another_and_the_first_leaves_
         assert (list(cluster.secrets), list(cluster.pods)) == ([NAME], [NAME])
         await second.destroy(SPEC.sandbox_id)
         assert (cluster.secrets, cluster.pods) == ({}, {})
+
+    asyncio.run(run())
+
+
+def test_sandboxes_are_listed_as_the_watch_has_them_but_for_one_that_was_just_taken_over(tmp_path: Path) -> None:
+    async def run() -> None:
+        first, cluster = script(tmp_path / "first")
+        second, _ = script(tmp_path / "second")
+        second.cluster, cluster.deaf = cluster, False  # type: ignore[assignment]
+        await first.create(SPEC)
+        assert await second.list() == ()
+        while second._secrets.list_known() is None:
+            await asyncio.sleep(0)
+        cluster.asked.clear()
+        assert await second.list() == ()
+        assert cluster.asked == []
+        await second.reopen(SPEC.sandbox_id)
+        (info,) = await second.list()  # of which the watch does not say anything yet
+        assert info.sandbox_id == SPEC.sandbox_id
+        cluster.asked.clear()
+        cluster.say("secrets", "ADDED", cluster.secrets[NAME])
+        while not second._secrets.list_known():
+            await asyncio.sleep(0)
+        assert await second.list() == (info,)
+        assert await second.running(SPEC.sandbox_id)
+        assert cluster.asked == []
+        assert "data" in cluster.secrets[NAME]
+        assert "data" not in second._secrets._known[NAME]
+        await second.destroy(SPEC.sandbox_id)
+        cluster.asked.clear()
+        assert await second.list() == ()  # though the watch has not said so yet
+        assert cluster.asked == []
+        for each in (first, second):
+            await each.aclose()
+
+    asyncio.run(asyncio.wait_for(run(), 120))
+
+
+def test_a_pod_that_gets_no_label_is_taken_over_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*_: object) -> None:
+        raise SandboxFailed("pods is forbidden: cannot patch")
+
+    async def run() -> None:
+        first, cluster = script(tmp_path / "first")
+        second, _ = script(tmp_path / "second")
+        second.cluster = cluster  # type: ignore[assignment]
+        await first.create(SPEC)
+        monkeypatch.setattr(cluster, "label_pod", fail)
+        await second.reopen(SPEC.sandbox_id)
+        assert await second.running(SPEC.sandbox_id)
 
     asyncio.run(run())
 
