@@ -31,6 +31,7 @@ NAMESPACE = "sandcell"
 PREFIX = "sck"
 """Of network namespaces and control groups."""
 NEW_NETWORK = 0x40000000
+NAMESPACES = Path("/var/run/netns")
 LOCK = Path(f"/run/{PREFIX}-cluster.lock")
 """Held by who has the cluster: its names and addresses are the same for all checkouts of a machine."""
 _KUBELET = "{cpu: 1000m, memory: 16Gi}\nkubeAPIQPS: 50\nkubeAPIBurst: 100"
@@ -88,9 +89,11 @@ class Cluster:
     def start(self) -> None:
         """Returns when all nodes are ready and the namespace is there. Raises NotStarted."""
         turn = _take_turn()
-        if Path(self.network).exists():
+        try:
+            remove_leftovers(PREFIX)
+        except BaseException:
             os.close(turn)
-            raise NotStarted(f"what is left of a cluster whose test was killed is in the way: {self.network}")
+            raise
         self._turn = turn
         try:
             self._script("up.sh", str(self._nodes))
@@ -122,7 +125,7 @@ class Cluster:
     @property
     def network(self) -> str:
         """The network namespace from which the API server and the pods are reached."""
-        return f"/var/run/netns/{PREFIX}-cp"
+        return str(NAMESPACES / f"{PREFIX}-cp")
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
@@ -175,6 +178,27 @@ def _take_turn() -> int:
             time.sleep(1)
         else:
             return turn
+
+
+def remove_leftovers(prefix: str) -> None:
+    """Remove the network namespaces of a cluster whose test was killed, for the one that has the lock now.
+
+    Its daemons may have outlived it, and nobody knows any more what they leave behind: raises NotStarted then.
+    """
+    left = {place.stat().st_ino: place.name for place in NAMESPACES.glob(f"{prefix}-*")}
+    if left and (used := [left[each] for each in _list_used_networks() if each in left]):
+        raise NotStarted(f"a cluster whose test was killed still runs, in the network {used[0]}: end it")
+    for name in left.values():
+        subprocess.run(["ip", "netns", "del", name], check=True, capture_output=True, timeout=60)
+
+
+def _list_used_networks() -> set[int]:
+    """The inodes of the network namespaces that some thread of this machine is in."""
+    used = set()
+    for place in Path("/proc").glob("[0-9]*/task/[0-9]*/ns/net"):
+        with contextlib.suppress(OSError):  # it has ended
+            used.add(place.stat().st_ino)
+    return used
 
 
 def _enter(namespace: int) -> None:
