@@ -60,7 +60,7 @@ def ask(place: Path, wanted: Wanted) -> None:
 
 @contextlib.asynccontextmanager
 async def answering(place: Path, release: Callable[[Wanted], Awaitable[None]]) -> AsyncIterator[None]:
-    """Answer there; what `release` raises of ours is said."""
+    """Answer there; a KernelsError or OSError of `release` is passed on as the reason."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, ValueError):  # msgspec's errors among these, and deadlines among those

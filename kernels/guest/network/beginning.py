@@ -1,7 +1,7 @@
-"""What the guest is told after its start: its keys and its kernel's generation, in one line of JSON at standard input.
+"""What the guest gets after its start: its keys and its kernel's generation, in one line of JSON at standard input.
 
-Pods of one template are all alike, so none has keys when it starts. Who may attach to this container hands them over,
-once; until then nobody reaches the guest.
+Pods of one template are all alike, so none has keys when it starts. A service that may attach to this container hands
+them over, once; until then nobody reaches the guest.
 """
 
 from __future__ import annotations
