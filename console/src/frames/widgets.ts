@@ -12,10 +12,14 @@ const REFERENCE = "IPY_MODEL_";
 /** Widgets may hold themselves. */
 const MOST_LEVELS = 30;
 const MOST_DRAWN = 3000;
+/** HTML that shows in many places is read for each of them, and all frames of the page wait meanwhile. After so much there is no more. */
+const MOST_HTML_CHARACTERS = 1_000_000;
 const LAYOUT = /^(width|height|(min|max)_(width|height)|margin|padding|border(_(top|right|bottom|left))?|display|visibility|overflow|order|flex|flex_flow|(justify|align)_(content|items|self)|grid_[a-z_]+|object_(fit|position))$/;
 
 let models: Record<string, Model> = {};
 let drawn = 0;
+/** And how many characters of HTML are in it by now. */
+let characters = 0;
 let controls = 0;
 /** Whether the kernel hears of what is moved. */
 let moves = false;
@@ -37,7 +41,10 @@ const own = (id: string): Model | undefined => (Object.hasOwn(models, id) ? mode
 const stateOf = (value: unknown): State => own(named(value))?.state ?? {};
 
 function html(value: unknown): HTMLElement {
-  return make("div", "", ...clean(text(value)));
+  if (characters > MOST_HTML_CHARACTERS) return make("div", "", "There is more HTML here than shows.");
+  const given = text(value);
+  characters += given.length;
+  return make("div", "", ...clean(given));
 }
 
 /** A number as Python's format would write it, as far as sliders ask for that. */
@@ -225,7 +232,7 @@ function draw(id: string, level: number): HTMLElement {
     return make("p", "hint", `A widget of ${what}, which shows in JupyterLab, not here.`);
   }
   const description = UNNAMED.includes(short) ? "" : text(state["description"]);
-  const label = make("label", "", ...(state["description_allow_html"] === true ? clean(description) : [description]));
+  const label = make("label", "", ...(state["description_allow_html"] === true ? html(description).childNodes : [description]));
   const width = stateOf(state["style"])["description_width"];
   if (typeof width === "string" && width) label.style.width = width === "initial" ? "auto" : width;
   const classes = BOXES[short] ?? `widget wide${state["orientation"] === "vertical" ? " upright" : ""}`;
@@ -255,7 +262,7 @@ function show(widget: Shown): void {
   later = null;
   models = (widget.state ?? {}) as Record<string, Model>;
   moves = widget.moves === true;
-  drawn = controls = 0;
+  drawn = controls = characters = 0;
   const before = document.activeElement as Control | null;
   const key = before?.dataset?.["key"];
   const written = before !== null && before === dirty ? before.value : null;
