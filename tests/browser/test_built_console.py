@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sandcell import Session
+from sandcell import Client, Session
 from scripts import console
 from tests.browser.chromium import Page, chromium
 from tests.browser.test_console import DRAWN, FIGURES, PANEL, PARQUET, PLOT, SHOWN, TABLE, sign_in
@@ -27,6 +27,12 @@ rain = pd.DataFrame({'hour': hours, 'city': ['Oslo', 'Bergen', None] * 160, 'mm'
 sky = np.outer(np.hanning(90), np.hanning(160)); sky[:9] = np.nan
 """
 TYPESCRIPT = "const half = (mm?: number) => (mm ?? 1) / 2; // of it\nconsole.log(`half is ${half()}`, /a+/, null)"
+RAIN = "city,mm\nOslo,1.5\nBergen,{}\nVoss,7\n"
+ANALYSIS = (
+    "import pandas as pd\nrain = pd.read_csv('rain.csv')\nlen(rain)",
+    "for city, mm in rain.itertuples(index=False):\n"
+    "    print(f'{city:8}', f'\\x1b[31m{mm} mm, wet\\x1b[0m' if mm > 20 else f'{mm} mm')",
+)
 WAYS = {"narrow": ("light", 400), "dark": ("dark", 1100), "light": ("light", 1100)}
 """The last one stays, for what is done before the next look: in a narrow terminal names would be broken."""
 
@@ -134,6 +140,22 @@ async def show_values(page: Page, session: Session, look: Callable[[Page, str], 
     await look(page, "text")
 
 
+def start_differing(client: Client) -> tuple[str, str]:
+    """Two sessions with the same analysis: the file of the second has another value, and somebody went on in it."""
+    ids = []
+    for name, value in (("yesterday", 12), ("today", 22.25)):
+        session = client.start_session("python", name=name)
+        client.upload(session.id, "rain.csv", RAIN.format(value).encode())
+        for code in ANALYSIS:
+            client.run(session.id, code)
+        client.command(session.id, "tail -n 1 rain.csv")
+        ids.append(session.id)
+    client.run(ids[0], "rain.mm.mean()")
+    client.run(ids[1], "rain.mm.median()")
+    client.run(ids[1], "rain.groupby('city').mm.max()")
+    return ids[0], ids[1]
+
+
 async def show_other_pages(page: Page, session: Session, look: Callable[[Page, str], Awaitable[None]]) -> None:
     """All but sign-in, sessions and the session's first view, each looked at once it has what it shows."""
     client = session.client
@@ -183,7 +205,7 @@ async def show_other_pages(page: Page, session: Session, look: Callable[[Page, s
     await page.in_frame("widgets", "document.body.innerText.includes('100%')")
     await look(page, "widgets")
 
-    other = client.start_session("python", name="the other")
+    before, after = start_differing(client)
     replay = client.start_replay(session_id=session.id)
     client.wait_replay(replay.id)
     client.put_agent("planner", environment="python")
@@ -192,7 +214,7 @@ async def show_other_pages(page: Page, session: Session, look: Callable[[Page, s
     packages = "document.querySelectorAll('tbody tr').length > 20"
     for address, ready in {
         f"replays/{replay.id}": cells,
-        f"compare/{session.id}/{other.id}": cells,
+        f"compare/{before}/{after}": cells,
         "environments": rows,
         "environments/python": f"document.body.innerText.includes('planner') && {packages}",
         **{f"operations/{part}": rows for part in ("usage", "principals", "tokens", "audit")},
