@@ -185,7 +185,7 @@ const Cell = memo(function Cell({ execution, notes, before, number, count, obser
       <Mover.Provider value={mover}>
         <div class="outputs">
           {execution.dropped ? <p class="hint">Its output comes.</p> : !(running && below) && <Outputs outputs={execution.outputs} coming={running} />}
-          {execution.late.length > 0 && <><p class="hint">Came after the end:</p><Outputs outputs={execution.late} /></>}
+          {execution.late.length > 0 && <>{execution.task === null && <p class="hint">Came after the end:</p>}<Outputs outputs={execution.late} /></>}
           {running && <p class="hint"><span role="status">{below ? "Open below" : "Running"}</span> {command && live && may && <StopButton method="POST" address={`/v1/sessions/${execution.session_id}/executions/${execution.id}/interrupt`} />}</p>}
           {execution.task !== null && <Task of={execution} live={live} may={may} />}
           {sentence && <p class={execution.status === "queued" ? "hint" : "sentence"}>{sentence}</p>}
@@ -257,6 +257,7 @@ function Running({ since }: { since: string }) {
 /** How it ended, where its outputs do not say. */
 function explain(execution: Execution): string {
   if (execution.death) return explainDeath(execution);
+  if (execution.task !== null) return ""; // see `Task`
   const shownError = execution.outputs.some((each) => each.output_type === "error");
   const error = execution.error && !shownError ? `${execution.error.name}: ${execution.error.value}` : "";
   if (execution.status === "queued") return execution.why ? `Waits: ${execution.why.replace(TIME, (time) => new Date(time).toLocaleString())}.` : "Waits for what runs before it.";

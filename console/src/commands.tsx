@@ -16,8 +16,9 @@ const ENDS: Record<TaskAnswer["status"], string> = {
   stopped: "Ran in the background, and was stopped", lost: "Ran in the background until its sandbox was gone",
 };
 
-/** A command in the background: its record says that it began, the sandbox how it is. */
-export function Task({ of: { session_id: session, task }, live, may }: { of: Execution; live: boolean; may: boolean }) {
+/** A command in the background: its record says that it began and how it ended, the sandbox how it is until then. */
+export function Task({ of: { session_id: session, task, why }, live, may }: { of: Execution; live: boolean; may: boolean }) {
+  if (why) return <p class="hint">{why[0]!.toUpperCase() + why.slice(1)}.</p>;
   if (!live) return <p class="hint">It was started in the background. What became of it is not on record.</p>;
   return <LiveTask address={`/v1/sessions/${session}/tasks/${task}`} may={may} />;
 }

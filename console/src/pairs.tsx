@@ -116,14 +116,14 @@ export const Pair = memo(function Pair({ one, other, number, mark, verdict, why,
     <article class={differs ? "pair differs" : "pair"} aria-label={`Cell ${number ?? ""}`}>
       <div class="head">
         <Numbers number={number} of={shared} />
-        {sameCode && shared ? <Code of={shared} /> : <span class="hint">The code differs.</span>}
+        {!sameCode ? <span class="hint">The code differs.</span> : shared ? <Code of={shared} /> : <span />}
         <div class="verdict">
           <span class={`state ${mark}`}>{verdict}</span>
           {why && <span class="hint"> {why}</span>}
           {diff && <details><summary>What differs</summary><Diff text={diff} /></details>}
         </div>
       </div>
-      <div class="sides outputs">{side(one, 0)}{side(other, 1)}</div>
+      {shared && <div class="sides outputs">{side(one, 0)}{side(other, 1)}</div>}
     </article>
   );
 });

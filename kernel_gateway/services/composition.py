@@ -37,6 +37,7 @@ from kernel_gateway.services.executions.leases import Leases
 from kernel_gateway.services.executions.outputs import Outputs
 from kernel_gateway.services.executions.program_streams import ProgramStreams
 from kernel_gateway.services.executions.programs import Programs
+from kernel_gateway.services.executions.task_ends import TaskEnds
 from kernel_gateway.services.executions.views import Start, Views
 from kernel_gateway.services.executions.widget_moves import WidgetMoves
 from kernel_gateway.services.figures import LiveFigures
@@ -313,9 +314,21 @@ class Services(Foundation):
             kernelspecs=self.kernelspecs,
         )
 
+    def _build_task_ends(self) -> None:
+        """What writes down how background tasks end."""
+        self._task_ends = TaskEnds(
+            settings=self.settings,
+            clock=self.clock,
+            database=self.database,
+            record=self.record,
+            redaction=self.redaction,
+            background=self.background,
+        )
+
     def _build_sessions(self) -> None:
         """Live sessions."""
         self._build_notebooks()
+        self._build_task_ends()
         self.lifecycle = Lifecycle(
             settings=self.settings,
             clock=self.clock,
@@ -327,6 +340,8 @@ class Services(Foundation):
             notebooks=self.notebooks,
             forget_uploads=self.uploads.forget_session,
             hibernate=self.hibernation.begin,
+            watch_tasks=self._task_ends.take_up,
+            read_tasks=self._task_ends.read_last,
         )
         self.sessions = Sessions(
             settings=self.settings,
@@ -370,6 +385,7 @@ class Services(Foundation):
             disk_room=self._disk_room,
             background=self.background,
             registry=self.registry,
+            task_ends=self._task_ends,
         )
         self.tasks = Tasks(self.registry)
         self.contexts = Contexts(self.database, self.registry, self.sessions)

@@ -82,6 +82,8 @@ class UnderWay(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether it is a program that callers follow."""
     unfollowed_seconds: float = 0.0
     """Such a program ends when nobody has followed it for so long; 0: it does not."""
+    task: bool = False
+    """Whether it has started a background task whose end is not on record: this is kept when its own is."""
 
 
 class ExecutionRow(msgspec.Struct, frozen=True):
@@ -145,8 +147,7 @@ _FINISH = (
     update(executions)
     .where(executions.c.id == bindparam("execution"), executions.c.ended.is_(None))
     .values(
-        {"under_way": None}
-        | {
+        {
             name: bindparam(f"its_{name}")
             for name in (
                 "status",
@@ -162,9 +163,15 @@ _FINISH = (
                 "stream",
                 "heard",
                 "said",
+                "under_way",
             )
         }
     )
+)
+_END_TASK = (
+    update(executions)
+    .where(executions.c.id == bindparam("execution"), executions.c.under_way.is_not(None))
+    .values(outcome=bindparam("its_outcome"), under_way=None)
 )
 _UNDER_WAY = (
     update(executions)
@@ -239,6 +246,7 @@ def finish(connection: Connection, row: ExecutionRow) -> None:
         "its_stream": row.stream,
         "its_heard": row.heard,
         "its_said": None if row.said is None else to_json(row.said),
+        "its_under_way": None if row.under_way is None or not row.under_way.task else to_json(row.under_way),
     }
     connection.execute(_FINISH, values)
 
@@ -252,6 +260,12 @@ def add_ended(connection: Connection, row: ExecutionRow) -> None:
 def set_outcome(connection: Connection, execution_id: str, outcome: StoredOutcome) -> None:
     """What an execution has shown, as more of it has come or another has changed it."""
     connection.execute(_OUTCOME, {"execution": execution_id, "its_outcome": to_json(outcome)})
+
+
+def end_task(connection: Connection, execution_id: str, outcome: StoredOutcome) -> bool:
+    """The background task that it has started has ended; whether nobody had stored that before."""
+    found = connection.execute(_END_TASK, {"execution": execution_id, "its_outcome": to_json(outcome)})
+    return found.rowcount > 0
 
 
 def find(connection: Connection, session_id: str, execution_id: str, *, outcome: bool = True) -> ExecutionRow | None:
@@ -305,6 +319,17 @@ def list_open(connection: Connection, session_id: str) -> list[ExecutionRow]:
     query = (
         select(executions)
         .where(executions.c.session_id == session_id, executions.c.ended.is_(None))
+        .order_by(executions.c.number)
+    )
+    return [_read_execution(row) for row in connection.execute(query)]
+
+
+def list_tasks(connection: Connection, session_id: str) -> list[ExecutionRow]:
+    """The commands that have started background tasks whose ends are not on record."""
+    query = (
+        select(executions)
+        .where(executions.c.session_id == session_id, executions.c.kind == "command")
+        .where(executions.c.ended.is_not(None), executions.c.under_way.is_not(None))
         .order_by(executions.c.number)
     )
     return [_read_execution(row) for row in connection.execute(query)]

@@ -291,7 +291,8 @@ command, `author` who ran it and `face` the protocol it came through. `provenanc
 `sync` is async, or before_return: its answer waits until the files are durable. `ended_number` counts what of the
 session had ended with it, commands too; null for what never ran. `heard` is the place in its kernel's `stream` up to
 which all was durable with it, and `said` is JSON: how its kernel names it, and how much of what it said is in it.
-`under_way` is JSON: what the next process of the service needs to go on with it; null once it has ended."""
+`under_way` is JSON: what the next process of the service needs to go on with it; null once it has ended, and the task
+that it has started in the background."""
 
 notes = Table(
     "notes",

@@ -298,10 +298,11 @@ class GuestClient:
         }
         return await self._follow_program("POST", "/v1/programs", json.dumps(body).encode())
 
-    async def await_program(self, execution: str, *, timeout_seconds: float) -> CommandResult:
-        """Wait for the end of the program that was started for this execution; refused with 410 when none is known.
+    async def await_end(self, execution: str, *, timeout_seconds: float) -> CommandResult:
+        """Wait for the end of the program that was started for this execution, or of the background command of this id.
 
-        A guest of an older release refuses it with 404.
+        Refused with 410 when none is known: a guest of an older release knows no background commands here, and one of
+        a still older release refuses all with 404.
         """
         address = f"/v1/executions/{_quote(execution)}"
         return guest_answers.parse_result(

@@ -90,7 +90,8 @@ class Execution(Model):
     end. From then on `cell` is its number in the notebook, from 1, by which forks and replays name it.
 
     `kind` is `command` of a shell command, whose `code` is its line and which has an `exit_code` once it has ended; one
-    that was started in the background ends at once and has its `task`'s id.
+    that was started in the background ends at once and has its `task`'s id. Once that has ended, `exit_code` and `why`
+    say how, and `late` has what it put out.
     """
 
     id: str

@@ -1,6 +1,6 @@
 """Shell commands and background tasks in a live session. Each is recorded: a row while it runs, then a `%%bash` cell.
 
-A background task has its cell when it was started; what becomes of it is asked for by its id.
+A background task has its cell when it was started; how it ends is a cell of its own: see `task_ends`.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ from kernel_gateway.services.admission.disk_room import DiskRoom
 from kernel_gateway.services.admission.readiness import Readiness
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock
+from kernel_gateway.services.executions.task_ends import TaskEnds
 from kernel_gateway.services.mirroring.flushes import sync_status
 from kernel_gateway.services.records.record import Record
-from kernel_gateway.services.results.outcomes import death_outcome, trim
+from kernel_gateway.services.results.outcomes import command_outcome, command_status, death_outcome, trim
 from kernel_gateway.services.results.redaction import Redaction
 from kernel_gateway.services.results.running_command import RunningCommand
 from kernel_gateway.services.sessions.interrupts import BEFORE_IT_BEGAN
@@ -81,7 +82,9 @@ class Commands:
         disk_room: DiskRoom,
         background: Background,
         registry: Registry,
+        task_ends: TaskEnds,
     ) -> None:
+        self._task_ends = task_ends
         self._settings = settings
         self._clock = clock
         self._database = database
@@ -133,8 +136,10 @@ class Commands:
             except KernelsError as error:
                 await self.finish(live, replace(row, status="died", outcome=death_outcome("sandbox", str(error))))
                 raise
-            await self.finish(live, replace(row, status=_status(result), outcome=_outcome(result)))
+            row = replace(row, outcome=command_outcome(result), under_way=UnderWay(task=True))
+            row = await self.finish(live, replace(row, status=command_status(result)))
             live.remember_task(result.id, kernel)
+            self._task_ends.watch(live, kernel, row)
             return command_of(result, execution_id=row.id)
 
     def take_up(self, live: LiveSession, kernel: SandboxedKernel, row: ExecutionRow) -> None:
@@ -173,9 +178,9 @@ class Commands:
             raise
         if result.exit_code == KILLED:
             kernel.note_life()
-        outcome = replace(_outcome(result), why=why)
+        outcome = replace(command_outcome(result), why=why)
         row = replace(row, ended_number=live.sandbox.flushes.next_number(), outcome=outcome)
-        row = await self.finish(live, replace(row, status="interrupted" if why else _status(result)))
+        row = await self.finish(live, replace(row, status="interrupted" if why else command_status(result)))
         return command_of(result, await self._request_flush(live, row), execution_id=row.id)
 
     async def _record_death(self, live: LiveSession, row: ExecutionRow, error: KernelsError) -> None:
@@ -189,7 +194,7 @@ class Commands:
     ) -> CommandResult:
         """Run it under its row's id, once; a guest of an older release does without, unless it may run already."""
         if row.under_way is not None and row.under_way.program:
-            return await kernel.guest.await_program(row.id, timeout_seconds=row.timeout_seconds)
+            return await kernel.guest.await_end(row.id, timeout_seconds=row.timeout_seconds)
         try:
             return await kernel.guest.keep_command(
                 row.id,
@@ -403,30 +408,6 @@ def command_of(result: CommandResult, sync: ExecutionSync | None = None, *, exec
         sync=sync or ExecutionSync(),
         execution_id=execution_id,
     )
-
-
-def _status(result: CommandResult) -> str:
-    """As an execution's; a background task has been started."""
-    if result.timed_out:
-        return "timeout"
-    if result.status == "stopped":
-        return "interrupted"
-    return "ok" if result.status == "running" or result.exit_code == 0 else "error"
-
-
-def _outcome(result: CommandResult) -> StoredOutcome:
-    return StoredOutcome(
-        stdout=result.stdout,
-        stderr=result.stderr,
-        outputs=[*_stream("stdout", result.stdout), *_stream("stderr", result.stderr)],
-        truncated=Truncated(stdout=result.stdout_truncated, stderr=result.stderr_truncated),
-        exit_code=result.exit_code,
-        task=result.id if result.status == "running" else None,
-    )
-
-
-def _stream(name: str, text: str) -> list[dict[str, Any]]:
-    return [{"output_type": "stream", "name": name, "text": text}] if text else []
 
 
 def _require_text(command: str, most_bytes: int) -> None:

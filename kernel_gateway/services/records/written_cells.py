@@ -169,8 +169,9 @@ def _cell(row: ExecutionRow, why: str, outputs: Sequence[Output], blobs: Sequenc
         runtime="python" if row.kind == "command" else row.runtime,
         kind=row.kind,
         face=row.face or None,
-        why=why or None,
-        exit_code=outcome.exit_code,
+        # How a background task ends has a cell of its own.
+        why=None if outcome.task else why or None,
+        exit_code=None if outcome.task else outcome.exit_code,
         task=outcome.task,
         silent=bool(silent),
         provenance=provenance,

@@ -13,6 +13,7 @@ from kernels import errors as below
 from kernels.capped_text import cut_middle
 from kernels.execution.execution import Outcome
 from kernels.execution.outputs import Outputs
+from kernels.guest_client.client import CommandResult
 from kernels.notebook.transcript import trim_output
 from sandcell.models.executions import Death, Execution, ExecutionError, Truncated
 from sandcell.models.sync import ExecutionSync
@@ -112,6 +113,31 @@ def trim(outcome: StoredOutcome, text_bytes: int) -> StoredOutcome:
 def _trim_update(update: StoredUpdate, text_bytes: int) -> StoredUpdate:
     kept, _ = trim_output({"data": update.data, "metadata": update.metadata}, text_bytes)
     return msgspec.structs.replace(update, data=kept["data"], metadata=kept["metadata"])
+
+
+def command_status(result: CommandResult) -> str:
+    """A command's status as an execution's; a background task that runs has been started."""
+    if result.timed_out:
+        return "timeout"
+    if result.status == "stopped":
+        return "interrupted"
+    return "ok" if result.status == "running" or result.exit_code == 0 else "error"
+
+
+def command_outcome(result: CommandResult) -> StoredOutcome:
+    """What is stored of how a command is."""
+    return StoredOutcome(
+        stdout=result.stdout,
+        stderr=result.stderr,
+        outputs=[*_stream("stdout", result.stdout), *_stream("stderr", result.stderr)],
+        truncated=Truncated(stdout=result.stdout_truncated, stderr=result.stderr_truncated),
+        exit_code=result.exit_code,
+        task=result.id if result.status == "running" else None,
+    )
+
+
+def _stream(name: str, text: str) -> list[dict[str, Any]]:
+    return [{"output_type": "stream", "name": name, "text": text}] if text else []
 
 
 def execution_of(row: ExecutionRow, sync: ExecutionSync | None = None, cell: int | None = None) -> Execution:

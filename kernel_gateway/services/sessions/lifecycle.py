@@ -62,6 +62,8 @@ class Lifecycle:
         notebooks: Notebooks,
         forget_uploads: Callable[[str], Awaitable[None]],
         hibernate: Callable[[LiveSession], Awaitable[None]],
+        watch_tasks: Callable[[LiveSession], None],
+        read_tasks: Callable[[LiveSession], Awaitable[None]],
     ) -> None:
         self._settings = settings
         self._clock = clock
@@ -73,6 +75,8 @@ class Lifecycle:
         self._notebooks = notebooks
         self._forget_uploads = forget_uploads
         self._hibernate = hibernate
+        self._watch_tasks = watch_tasks
+        self._read_tasks = read_tasks
 
     def open(self, live: LiveSession) -> None:
         """Let the session run executions, and run out of time."""
@@ -80,6 +84,7 @@ class Lifecycle:
         live.time_changed = partial(self.watch_time, live)
         live.worker_task = self._background.spawn(live.worker.run(), f"worker of {name}")
         self.watch_time(live)
+        self._watch_tasks(live)
 
     def watch_time(self, live: LiveSession) -> None:
         """Look after the time that is left: when it begins, and when another end was set."""
@@ -175,6 +180,7 @@ class Lifecycle:
         refusals = background.spawn(self._refuse(live, ending), f"refusals of session {live.id}")
         await self._stop_starting(live)
         await self._let_running_stop(live)
+        await self._read_tasks(live)
         await live.sandbox.give_up()
         # The worker ends after what runs in the sandbox: it stores how that ended.
         await self._stop_worker(live)
@@ -245,7 +251,7 @@ class Lifecycle:
         """Without the sandbox, what else was under way ends too, and is on record before the session's end is."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(NOTICE_SECONDS):
-                while live.in_work:  # noqa: ASYNC110 - it happens once a session, and seldom
+                while live.in_work or live.awaited_tasks:  # noqa: ASYNC110 - it happens once a session, and seldom
                     await asyncio.sleep(POLL_SECONDS)
 
     async def _store_end(self, live: LiveSession, ending: Ending) -> SessionRow:

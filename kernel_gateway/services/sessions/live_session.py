@@ -145,6 +145,11 @@ class LiveSession:
         return {}
 
     @cached_property
+    def awaited_tasks(self) -> dict[str, str]:
+        """The background tasks whose ends are waited for, to be on record, by the executions that have started them."""
+        return {}
+
+    @cached_property
     def news(self) -> EventLog:
         """What happens in it, for those who follow it: ids and states, no content."""
         # In milliseconds, so that a later process of the service gives out higher ids.

@@ -228,10 +228,10 @@ class Commands:
             del self._begun[next(iter(self._begun))]
 
     def find_execution(self, command_id: str) -> Command:
-        """One that was begun under an id of its caller's."""
+        """One that was begun under an id of its caller's, or a background command by its own."""
         self._forget()
         try:
-            return self._answers[command_id]
+            return self._answers.get(command_id) or self._tasks[command_id]
         except KeyError:
             raise Refusal(
                 410, "forgotten", "no such command was begun, or it ended long ago and was forgotten"

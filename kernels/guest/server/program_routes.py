@@ -10,7 +10,7 @@ from typing import Any
 from tornado.iostream import StreamClosedError
 
 from ..deadline import timeout
-from ..processes.commands import MAX_COMMAND_BYTES, MAX_TIMEOUT_SECONDS
+from ..processes.commands import MAX_COMMAND_BYTES, MAX_TIMEOUT_SECONDS, Command
 from ..processes.programs import FollowedProgram
 from ..refusal import Refusal
 from .handler import Handler
@@ -72,24 +72,29 @@ class ProgramsHandler(FollowingHandler):
         await self.follow(program)
 
 
-class ExecutionHandler(Handler):
-    """GET /v1/executions/{id}: wait for the end of the program that was started for it, and say how it was."""
+class OutcomeHandler(Handler):
+    def find(self, execution: str) -> Command | FollowedProgram:
+        """The program that was started for an execution, or the command of that id."""
+        programs, commands = self.control.programs, self.control.commands
+        return (programs if programs.is_execution(execution) else commands).find_execution(execution)
+
+
+class ExecutionHandler(OutcomeHandler):
+    """GET /v1/executions/{id}: wait for its end, of a command in the background too, and say how it was."""
 
     async def get(self, execution: str) -> None:
-        program = self.control.programs.find_execution(execution)
-        await program.finished.wait()
-        self.answer(program.report())
+        found = self.find(execution)
+        await found.finished.wait()
+        self.answer(found.report())
 
 
-class OutputHandler(Handler):
-    """GET /v1/executions/{id}/output?stdout=&stderr=: what such a program, or a command under that id, has put out by
-    now after so many bytes of each stream, and where that begins."""
+class OutputHandler(OutcomeHandler):
+    """GET /v1/executions/{id}/output?stdout=&stderr=: what it has put out by now after so many bytes of each stream,
+    and where that begins."""
 
     def get(self, execution: str) -> None:
-        programs = self.control.programs
-        known = programs if programs.is_execution(execution) else self.control.commands
         found: dict[str, Any] = {}
-        for name, stream in known.find_execution(execution).streams.items():
+        for name, stream in self.find(execution).streams.items():
             at, data = stream.after(self.number_argument(name, 0))
             found[name] = {"at": at, "data": b64encode(data).decode()}
         self.answer(found)

@@ -84,11 +84,16 @@ async def commands(gateway: Gateway, session: Session) -> None:
     assert about(third)["status"] == "timeout"
     await gateway.services.tasks.stop(gateway.me, session.id, task.id)
     executions = gateway.services.executions
+
+    async def known() -> bool:
+        return (await executions.get(gateway.me, session.id, task.execution_id or "")).exit_code is not None
+
+    await gateway.until(known)
     assert (await executions.list(gateway.me, session.id)).items == [], "they are no code"
     listed = (await executions.list(gateway.me, session.id, commands=True)).items
     assert [(each.kind, each.exit_code, each.task, each.cell) for each in listed] == [
         ("command", 3, None, 2),
-        ("command", None, task.id, 3),
+        ("command", 143, task.id, 3),
         ("command", 143, None, 4),
     ]
     assert await executions.get(gateway.me, session.id, done.execution_id or "") == listed[0]

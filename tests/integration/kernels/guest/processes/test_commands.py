@@ -196,3 +196,21 @@ def test_a_guest_that_dies_fails_those_who_wait(with_guests: Runner) -> None:
             await waiting
 
     with_guests(test)
+
+
+def test_the_end_of_a_task_is_waited_for(with_guests: Runner) -> None:
+    async def test(guests: Guests) -> None:
+        guest = await guests.start()
+        task = await start(guest, "until [ -e go ]; do sleep 0.05; done; echo over; exit 3")
+        waiting = asyncio.create_task(guest.client.await_end(task.id, timeout_seconds=60))
+        await run(guest, "sleep 0.2")
+        assert not waiting.done()
+        await run(guest, "touch go")
+        ended = await waiting
+        assert (ended.id, ended.status, ended.exit_code, ended.stdout) == (task.id, "done", 3, "over\n")
+        assert await guest.client.await_end(task.id, timeout_seconds=60) == ended
+        with pytest.raises(GuestRefused) as refused:
+            await guest.client.await_end(str(uuid.uuid4()), timeout_seconds=60)
+        assert refused.value.status == 410
+
+    with_guests(test)
