@@ -108,22 +108,24 @@ def test_a_session_that_sleeps_wakes_at_another_gateway_of_the_host(
     wake_at(other, session.id, "first\nnext\n")
     one.start()  # it has nothing of the session, and leaves it alone
     other.kill()
-    wake_at(one, session.id, "first\nnext\nnext\n").stop()
+    wake_at(one, session.id, "first\nnext\nnext\n", stop=True)
     for each in (one, other):
         each.stop()
 
 
-def wake_at(service: RunningService, session_id: str, lines: str) -> Session:
+def wake_at(service: RunningService, session_id: str, lines: str, *, stop: bool = False) -> None:
     """It goes on with its processes at this service, and sleeps again."""
-    session = Client(service.url, service.token).attach(session_id)
-    assert session.info.status == "HIBERNATED"
-    assert session.run(GO_ON).stdout == f"heard\n{lines}\n"
-    assert (session.refresh().generation, session.info.restored) == (1, None)
-    eventually(lambda: asleep(session))
-    report = session.info.hibernated
-    assert report is not None
-    assert (report.kept_as, report.processes_lost) == ("processes", None)
-    return session
+    with Client(service.url, service.token) as client:
+        session = client.attach(session_id)
+        assert session.info.status == "HIBERNATED"
+        assert session.run(GO_ON).stdout == f"heard\n{lines}\n"
+        assert (session.refresh().generation, session.info.restored) == (1, None)
+        eventually(lambda: asleep(session))
+        report = session.info.hibernated
+        assert report is not None
+        assert (report.kept_as, report.processes_lost) == ("processes", None)
+        if stop:
+            session.stop()
 
 
 def processes_of(session: Session) -> str:
