@@ -382,6 +382,7 @@ class KubernetesRuntime:
         user = manifests.user_of(spec.sandbox_id, namespaced=self.settings.kubernetes.user_namespaces)
         keys = await asyncio.to_thread(certificates.make, manifests.name_of(spec.sandbox_id))
         secret = await self.cluster.create_secret(manifests.secret(self.service, spec, keys, start, user))
+        self._secrets.remember(secret)
         self._make_place(spec.sandbox_id)
         await self._pods.make(spec, str(secret["metadata"]["uid"]))
         return secret

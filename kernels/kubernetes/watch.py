@@ -59,6 +59,11 @@ class Watch:
         """All of them, as they were last heard of, without what Secrets hold; None while nothing is heard."""
         return list(self._known.values()) if self._hears else None
 
+    def remember(self, made: Object) -> None:
+        """This process has made it; the server may say so a little later."""
+        if self._hears:
+            self._note({**made, "metadata": dict(made["metadata"])})  # what is not kept of it is its maker's
+
     def forget(self, name: str) -> None:
         """This process has removed it; the server may say so a little later."""
         self._known.pop(name, None)

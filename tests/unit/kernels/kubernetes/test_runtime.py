@@ -197,6 +197,9 @@ def test_sandboxes_are_listed_as_the_watch_has_them_but_for_one_that_was_just_ta
         cluster.asked.clear()
         assert await second.list() == ()  # though the watch has not said so yet
         assert cluster.asked == []
+        await second.create(SPEC)
+        (info,) = await second.list()  # nor of this one
+        assert info.sandbox_id == SPEC.sandbox_id
         for each in (first, second):
             await each.aclose()
 
