@@ -23,7 +23,7 @@ AXES = frozenset({"runtime_name", "runtime", "store", "proxy_of_each", "server",
 """Parameters whose values are real parts that must all do the same."""
 
 GROUPS = {
-    "kills": 3,  # a service, a launcher, a gateway or a store ends or is away, and what was acknowledged comes true
+    "kills": 4,  # a service, a launcher, a gateway or a store ends or is away, and what was acknowledged comes true
     "clients": 2,  # other people's clients and tools, each in an environment that is installed for it
     "doors": 3,  # a door or a command of a service with settings of its own, or that is started again
     "pools": 3,  # a warm pool of its own, which is filled and claimed from

@@ -89,6 +89,7 @@ def notes(session: LiveSession, text: str) -> bool:
     return True
 
 
+@pytest.mark.sample("kills")
 @pytest.mark.parametrize("runtime", ["runc", "runsc"])
 def test_a_sandbox_that_is_killed_leaves_its_variables_to_the_next(make_service: MakeService, runtime: str) -> None:
     service = make_service(runtime=runtime, **DEFAULT)
@@ -102,6 +103,7 @@ def test_a_sandbox_that_is_killed_leaves_its_variables_to_the_next(make_service:
         require_all_back(session, generation=3, lost=())
 
 
+@pytest.mark.sample("kills")
 @pytest.mark.parametrize("runtime", ["runc", "runsc"])
 def test_after_the_host_went_down_variables_are_there(make_service: MakeService, runtime: str) -> None:
     """The service is killed once more before anybody uses the session: the disk is gone by then."""
@@ -118,6 +120,7 @@ def test_after_the_host_went_down_variables_are_there(make_service: MakeService,
         require_all_back(again)
 
 
+@pytest.mark.sample("kills")
 @pytest.mark.parametrize("runtime", ["runc", "runsc"])
 def test_a_disk_that_cannot_be_read_costs_the_variables_and_no_start(make_service: MakeService, runtime: str) -> None:
     service = make_service(runtime=runtime, **DEFAULT)

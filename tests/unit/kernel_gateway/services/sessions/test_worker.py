@@ -92,6 +92,9 @@ def test_what_is_told_while_code_runs_comes_before_its_end() -> None:
             asyncio.get_running_loop().call_later(0.05, caught_up.set)
             return Outcome("ok")
 
+        async def ready() -> int:
+            return 1
+
         async def conclude(*_: object) -> None:
             job.log.append("ended", {})
 
@@ -103,7 +106,7 @@ def test_what_is_told_while_code_runs_comes_before_its_end() -> None:
         worker._live = SimpleNamespace(id="s", memory=guard)
         worker._kept_outputs = SimpleNamespace(full_text=lambda _: full_text)
         worker._conclude, worker._keep_told = conclude, None
-        await worker._execute(job, SimpleNamespace(execute=execute))
+        await worker._execute(job, SimpleNamespace(ready=ready, execute=execute))
         job.log.close()
         assert [each.event async for each in job.log.follow(0)] == ["generation", "ended"]
 
