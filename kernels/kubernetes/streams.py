@@ -64,19 +64,19 @@ class Streams:
     async def open(self, way: Way, name: str, wanted: str, context: ssl.SSLContext) -> socket.socket:
         """A stream to the socket `wanted` of the guest whose certificate is for `name`; raises as `Way` does."""
         guest = await way.connect(name, context, _GuestEnd)
-        self._carried[guest] = name
-        guest.lost.add_done_callback(lambda _: self._carried.pop(guest))
         try:
             await guest.ask(wanted)
             caller, near = await _open_pair()
         except BaseException:
             guest.transport.abort()
             raise
+        self._carried[guest] = name
+        guest.lost.add_done_callback(lambda _: self._carried.pop(guest))
         guest.lead_to(near)
         return caller
 
     def cut(self, name: str) -> None:
-        """End all streams to this guest: nothing comes from it any more."""
+        """End all streams to this guest: nothing comes from it any more. What is being opened its caller ends."""
         for guest, its in self._carried.items():
             if its == name:
                 guest.transport.abort()

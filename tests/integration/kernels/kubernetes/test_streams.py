@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,7 +19,7 @@ from kernels.guest.network.front import serve_front
 from kernels.guest.network.lent import Lender
 from kernels.guest.options import Options
 from kernels.kubernetes import certificates
-from kernels.kubernetes.streams import Direct, Streams
+from kernels.kubernetes.streams import Direct, End, Streams
 
 NAME = "sandcell-of-this-test"
 GUARD_SECONDS = 120
@@ -97,6 +97,29 @@ def test_what_is_under_way_with_a_guest_that_is_lost_ends_and_nothing_else(tmp_p
             writer.close()
 
     asyncio.run(run())
+
+
+def test_what_is_being_opened_is_its_callers_to_end() -> None:
+    """Who dials a guest that is given up says why in words of his own: see `KubernetesRuntime.dial`."""
+
+    class Slow:
+        async def connect(self, name: str, context: ssl.SSLContext, make: Callable[[], End]) -> End:
+            return (await asyncio.get_running_loop().create_connection(make, sock=caller))[1]
+
+    async def run() -> None:
+        loop, streams = asyncio.get_running_loop(), Streams()
+        opening = asyncio.create_task(streams.open(Slow(), NAME, "guest", ssl.create_default_context()))
+        assert await loop.sock_recv(guest, 100) == b"guest\n"
+        streams.cut(NAME)
+        await loop.sock_sendall(guest, b"ok\n")
+        (await opening).close()
+        await streams.aclose()
+
+    caller, guest = socket.socketpair()
+    with guest:
+        for each in (caller, guest):
+            each.setblocking(False)
+        asyncio.run(asyncio.wait_for(run(), GUARD_SECONDS))
 
 
 def test_what_a_socket_says_first_comes_and_no_more_is_read_than_is_taken(tmp_path: Path) -> None:
