@@ -166,7 +166,7 @@ def test_what_cannot_be_taken_goes_with_the_next_sweep(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("verb", ["running", "reopen"])
 def test_more_that_hang_than_have_places_hold_up_no_other(monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
     hung = [f"hung-{number}" for number in range(2 * Settings(data_dir="/x").starts_at_once)]
-    monkeypatch.setattr(adoption, "ATTEMPT_SECONDS", (0.02, 60.0))
+    monkeypatch.setattr(adoption, "ATTEMPT_SECONDS", (0.5, 60.0))  # enough at first, on a busy machine too
     monkeypatch.setattr(adoption, "START_SECONDS", 0.0)
 
     async def run(*, at_start: bool) -> None:
