@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import uuid
 
 import msgspec
 import structlog
@@ -21,7 +20,8 @@ from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.records.record import Record
 from kernel_gateway.services.results.outcomes import command_outcome, command_status, trim, with_late
 from kernel_gateway.services.results.redaction import Redaction
-from kernel_gateway.services.sessions.live_session import LiveSession
+from kernel_gateway.services.sessions.late_outputs import make_late_row, with_origin
+from kernel_gateway.services.sessions.live_session import AwaitedTask, LiveSession
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage import executions
 from kernel_gateway.storage.database import Database
@@ -56,13 +56,12 @@ class TaskEnds:
         self._record = record
         self._redaction = redaction
         self._background = background
-        self._last: dict[str, CommandResult] = {}
-        """How tasks were when their session began to end, by the executions that have started them."""
 
     def watch(self, live: LiveSession, kernel: SandboxedKernel, row: ExecutionRow) -> None:
         """Wait for the end of the task that this command has started, and write it down."""
-        live.awaited_tasks[row.id] = task = "" if row.outcome is None else row.outcome.task or ""
-        waiting = self._background.spawn(self._watch(live, kernel, row, task), f"end of task {task}")
+        task = AwaitedTask("" if row.outcome is None else row.outcome.task or "")
+        live.awaited_tasks[row.id] = task
+        waiting = self._background.spawn(self._watch(live, kernel, row, task), f"end of task {task.id}")
         waiting.add_done_callback(lambda _: live.awaited_tasks.pop(row.id, None))
 
     def take_up(self, live: LiveSession) -> None:
@@ -74,35 +73,35 @@ class TaskEnds:
     async def read_last(self, live: LiveSession) -> None:
         """The session ends: what its tasks have put out by now, before it goes with the sandbox."""
         kernel = live.sandbox.kernel
+        if kernel is None:
+            return
         with contextlib.suppress(KernelsError, TimeoutError):
             async with asyncio.timeout(READ_SECONDS):
-                for execution_id, task in tuple(live.awaited_tasks.items()):
-                    if kernel is not None:
-                        self._last[execution_id] = await kernel.guest.task(task)
+                for task in tuple(live.awaited_tasks.values()):
+                    task.last = await kernel.guest.task(task.id)
 
     async def _take_up(self, live: LiveSession, kernel: SandboxedKernel) -> None:
         for row in await self._database.run(lambda connection: executions.list_tasks(connection, live.id)):
             if row.id not in live.awaited_tasks:
                 self.watch(live, kernel, row)
 
-    async def _watch(self, live: LiveSession, kernel: SandboxedKernel, row: ExecutionRow, task: str) -> None:
+    async def _watch(self, live: LiveSession, kernel: SandboxedKernel, row: ExecutionRow, task: AwaitedTask) -> None:
         for number in itertools.count():
             try:
-                result = await kernel.guest.await_end(task, timeout_seconds=row.timeout_seconds)
+                result = await kernel.guest.await_end(task.id, timeout_seconds=row.timeout_seconds)
             except SandboxGone:
                 # Unless it is this process that ends, and lets the sandbox go: the next one asks again.
                 if not live.paused or live.ending is not None:
-                    await self._store(live, row, task, self._last.pop(row.id, None))
+                    await self._store(live, row, task.id, task.last)
                 return
             except GuestRefused as error:  # of an older release, or the task ended so long ago that it was forgotten
-                log.info("task_end_unknown", session=live.id, task=task, error=str(error))
+                log.info("task_end_unknown", session=live.id, task=task.id, error=str(error))
                 return
             except KernelsError as error:
-                log.info("task_end_not_heard", session=live.id, task=task, error=str(error))
+                log.info("task_end_not_heard", session=live.id, task=task.id, error=str(error))
                 await self._clock.sleep(PAUSES_SECONDS[min(number, len(PAUSES_SECONDS) - 1)])
             else:
-                self._last.pop(row.id, None)
-                await self._store(live, row, task, result)
+                await self._store(live, row, task.id, result)
                 if live.ending is None:
                     live.sandbox.flushes.request()
                 return
@@ -142,27 +141,9 @@ def make_end(row: ExecutionRow, task: str, result: CommandResult | None, now: fl
         status = command_status(result)
         why = _explain(status, result.duration_seconds)
     outcome = msgspec.structs.replace(outcome, why=why, task=None)
-    return ExecutionRow(
-        id=str(uuid.uuid4()),
-        session_id=row.session_id,
-        status=status,
-        language=row.language,
-        runtime=row.runtime,
-        code=f"# how the background task {task} ended",
-        generation=row.generation,
-        timeout_seconds=0.0,
-        expect_generation=None,
-        idempotency_key=None,
-        request_digest=None,
-        queued=row.queued,
-        kind="late",
-        author=row.author,
-        face=row.face,
-        provenance={"late_of": row.id},
-        outcome=outcome,
-        started=row.started,
-        ended=now,
-    )
+    end = make_late_row(row.session_id, row.generation, outcome, queued=row.queued, ended=now)
+    end = msgspec.structs.replace(end, status=status, started=row.started)
+    return with_origin(end, row, f"# how the background task {task} ended")
 
 
 def _explain(status: str, seconds: float) -> str:

@@ -179,8 +179,7 @@ class Undo:
                 self._background.spawn(self._checkpoints.spend(each), f"end of checkpoint {each.name}")
             raise
         state = taken[0]
-        lost = [each.name for each in state.report.variables if each.outcome != "kept"]
-        if exact and lost:
+        if exact and (lost := _find_lost(state)):
             await self._checkpoints.spend(state)
             raise _describe_lost(lost)
         return state
@@ -196,8 +195,7 @@ class Undo:
             raise Conflict(
                 "the checkpoint of how the session began is not there any more", reason="not_rebuilt", cells=[]
             )
-        lost = [each.name for each in state.report.variables if each.outcome != "kept"]
-        if exact and lost:
+        if exact and (lost := _find_lost(state)):
             raise _describe_lost(lost)
         return state
 
@@ -359,6 +357,11 @@ def _describe_first(live: LiveSession, count: int) -> str:
     if live.row.record.origin:
         return f"{said}, and there is no checkpoint of how it began: fork its origin again"
     return f"{said}: the first of them stays, or restart it"
+
+
+def _find_lost(state: CheckpointRow) -> list[str]:
+    """The variables that this checkpoint does not have."""
+    return [each.name for each in state.report.variables if each.outcome != "kept"]
 
 
 def _describe_lost(names: Sequence[str]) -> Conflict:

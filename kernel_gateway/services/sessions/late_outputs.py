@@ -162,7 +162,8 @@ class LateOutputs:
         shown = heard.collector.snapshot()
         updates = self._live.displays.updates(heard.generation, shown.updates)
         if shown.outputs or updates:
-            row = self._row(heard, msgspec.structs.replace(make_stored_outcome(shown), updates=updates))
+            outcome = msgspec.structs.replace(make_stored_outcome(shown), updates=updates)
+            row = make_late_row(self._live.id, heard.generation, outcome, queued=heard.first, ended=heard.last)
             self._unstored.append(_Unstored(heard, row, shown.displays, heard.hub.position))
         else:
             heard.hub.release(heard)
@@ -226,25 +227,6 @@ class LateOutputs:
         self._pause = min(2 * self._pause, LONGEST_SECONDS)
         self._background.spawn(self.flush(), f"late output of {self._live.id}")
 
-    def _row(self, heard: _Heard, outcome: StoredOutcome) -> ExecutionRow:
-        return ExecutionRow(
-            id=str(uuid.uuid4()),
-            session_id=self._live.id,
-            status="ok",
-            language="python",
-            code="# output of no known cell",
-            generation=heard.generation,
-            timeout_seconds=0.0,
-            expect_generation=None,
-            idempotency_key=None,
-            request_digest=None,
-            queued=heard.first,
-            kind="late",
-            outcome=outcome,
-            started=heard.first,
-            ended=heard.last,
-        )
-
     async def _store(self, unstored: _Unstored) -> None:
         heard, row, hub = unstored.heard, unstored.row, unstored.heard.hub
         of = heard.of
@@ -259,7 +241,7 @@ class LateOutputs:
         def store(connection: Connection) -> None:
             stored = displays.store(connection, row)
             origin = executions.find(connection, row.session_id, of) if of else None
-            executions.add_ended(connection, stored if origin is None else _with_origin(stored, origin))
+            executions.add_ended(connection, stored if origin is None else _of_cell(stored, origin))
             if origin is not None and origin.outcome is not None:
                 executions.set_outcome(connection, of, with_late(origin.outcome, row.outcome, most))
 
@@ -278,11 +260,39 @@ class LateOutputs:
         self._record.request(row.session_id)
 
 
-def _with_origin(row: ExecutionRow, origin: ExecutionRow) -> ExecutionRow:
+def make_late_row(
+    session_id: str, generation: int, outcome: StoredOutcome, *, queued: float, ended: float
+) -> ExecutionRow:
+    """The row of what came after the end of an execution that is not known: `with_origin` makes it one's."""
+    return ExecutionRow(
+        id=str(uuid.uuid4()),
+        session_id=session_id,
+        status="ok",
+        language="python",
+        code="# output of no known cell",
+        generation=generation,
+        timeout_seconds=0.0,
+        expect_generation=None,
+        idempotency_key=None,
+        request_digest=None,
+        queued=queued,
+        kind="late",
+        outcome=outcome,
+        started=queued,
+        ended=ended,
+    )
+
+
+def _of_cell(row: ExecutionRow, origin: ExecutionRow) -> ExecutionRow:
     number = origin.id if origin.execution_count is None else origin.execution_count
+    return with_origin(row, origin, f"# late output of cell {number}")
+
+
+def with_origin(row: ExecutionRow, origin: ExecutionRow, code: str) -> ExecutionRow:
+    """A late row as one of this execution, with what its cell has as code."""
     return msgspec.structs.replace(
         row,
-        code=f"# late output of cell {number}",
+        code=code,
         language=origin.language,
         runtime=origin.runtime,
         generation=origin.generation,

@@ -78,13 +78,14 @@ class Lifecycle:
         self._watch_tasks = watch_tasks
         self._read_tasks = read_tasks
 
-    def open(self, live: LiveSession) -> None:
-        """Let the session run executions, and run out of time."""
+    def open(self, live: LiveSession, *, new: bool = False) -> None:
+        """Let the session run executions, and run out of time. A `new` one has no task of an earlier process."""
         name = f"session {live.id}"
         live.time_changed = partial(self.watch_time, live)
         live.worker_task = self._background.spawn(live.worker.run(), f"worker of {name}")
         self.watch_time(live)
-        self._watch_tasks(live)
+        if not new:
+            self._watch_tasks(live)
 
     def watch_time(self, live: LiveSession) -> None:
         """Look after the time that is left: when it begins, and when another end was set."""

@@ -26,6 +26,7 @@ from kernel_gateway.storage.hibernations import HibernationRow
 from kernel_gateway.storage.sessions import Record, SessionRow
 from kernels.execution.contexts import RunContext
 from kernels.execution.hub import Hub
+from kernels.guest_client.client import CommandResult
 from kernels.languages import PYTHON
 from kernels.sandbox import SandboxInfo
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
@@ -52,6 +53,14 @@ class Ending(msgspec.Struct, frozen=True):
 
     reason: str
     detail: str
+
+
+@dataclass
+class AwaitedTask:
+    """A background task whose end is waited for, by its id, and how it was when its session began to end."""
+
+    id: str
+    last: CommandResult | None = None
 
 
 @dataclass(frozen=True)
@@ -145,7 +154,7 @@ class LiveSession:
         return {}
 
     @cached_property
-    def awaited_tasks(self) -> dict[str, str]:
+    def awaited_tasks(self) -> dict[str, AwaitedTask]:
         """The background tasks whose ends are waited for, to be on record, by the executions that have started them."""
         return {}
 

@@ -391,7 +391,7 @@ class Sessions:
         metrics.count_start("started")
         metrics.note_phase("session", began)
         live.touch()
-        self._lifecycle.open(live)
+        self._lifecycle.open(live, new=True)
         row = live.row
         log.info(
             "session_started",

@@ -93,7 +93,7 @@ def test_one_that_is_stopped_or_runs_out_of_time(house: House) -> None:
 
 
 def test_those_of_an_earlier_process(house: House) -> None:
-    """One ended while there was no service, one goes on; each end is told once."""
+    """One ended while there was no service, one goes on; each end is on record once."""
 
     async def test() -> None:
         async with house.gateway(keep_sessions_on_shutdown=True) as gateway:
