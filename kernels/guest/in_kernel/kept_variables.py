@@ -155,22 +155,19 @@ class KeptVariables:
 
     def _write_all(self, names: dict[str, Any], hidden: Any, most_bytes: int) -> dict[str, Row]:
         old, rows = self._rows or {}, dict[str, Row]()
+        kept = [(name, names[name]) for name in list(names) if _is_kept(name, hidden)][-MOST_NAMES:]
         first: dict[int, str] = {}
+        values = {name: value for name, value in kept if first.setdefault(id(value), name) is name}
         shared = _Shared()
         left = most_bytes
-        for name in [each for each in list(names) if _is_kept(each, hidden)][-MOST_NAMES:]:
-            value = names[name]
-            if id(value) in first:
-                other = first[id(value)]
-                rows[name] = rows[other] if _has_no_value(rows[other]) else {"same": other}
-                continue
-            first[id(value)] = name
+        for name in sorted(values, key=self._due.__contains__):  # code that comes does not wait for what took long
             row = old.get(name, {})
-            if not _is_unchanged(value, row, left):
+            if not _is_unchanged(values[name], row, left):
                 row = self._write(name, names, row, left)
                 shared.note(name, row.pop("shares", {}))
             rows[name] = row
             left -= row.get("bytes", 0)
+        rows = {name: _refer_to(first[id(value)], name, rows) for name, value in kept}
         self._due = {name: due for name, due in self._due.items() if name in rows}
         with suppress(Exception):  # classes may have code of the user's for what is asked of them here
             for name, other in shared.find(names, first).items():
@@ -470,6 +467,11 @@ def _tell(name: str, outcome: str = "restored", why: str = "") -> Row:
 
 def _tell_kept(name: str, row: Row) -> Row:
     return _tell(name, "lost" if _has_no_value(row) else "kept", str(row.get("why", "")))
+
+
+def _refer_to(other: str, name: str, rows: dict[str, Row]) -> Row:
+    """The row of a name whose value has that of another's, which may be itself."""
+    return rows[other] if other == name or _has_no_value(rows[other]) else {"same": other}
 
 
 def _cut(said: dict[str, Row]) -> list[Row]:

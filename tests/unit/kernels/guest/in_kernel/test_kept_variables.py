@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -362,3 +363,18 @@ def test_code_that_comes_while_a_large_value_is_looked_at_waits_for_a_piece_of_i
     found: dict[str, Any] = {}
     assert new(tmp_path).restore(found, SECONDS, None, None)["variables"][0]["outcome"] == "stale"
     assert (found["large"][-1], found["small"]) == (0, [1, 2])
+
+
+def test_what_took_long_is_looked_at_last_and_keeps_its_place(tmp_path: Path) -> None:
+    looks: list[str] = []
+    large, small = (Late(partial(looks.append, name)) for name in ("large", "small"))
+    kept, names = new(tmp_path), {"large": large, "alias": large, "small": small}
+    keep(kept, names)
+    kept._due = {"large": float("inf")}  # it was looked at not long ago
+    kept.is_awaited = lambda: looks[2:] == ["small"]  # code comes as soon as the small one was looked at
+    told = keep(kept, names, executions=2)["variables"]
+    assert looks == ["large", "small", "small"]
+    assert [(each["name"], each["why"]) for each in told] == [("large", NO_TIME), ("alias", ""), ("small", "")]
+    found, _lost = restore(tmp_path)
+    assert list(found) == ["large", "small", "alias"], "as they were defined, then second names"
+    assert found["large"] is found["alias"]
