@@ -132,12 +132,40 @@ def profile(machine: str) -> dict[str, Any]:
 
 
 def for_gvisor(usual: dict[str, Any]) -> dict[str, Any]:
-    """The same profile with the names that gVisor knows some calls by, and without errors that it does not know."""
-    known = [rule for rule in usual["syscalls"] if "errnoRet" not in rule]
-    told = [{**rule, "action": "SCMP_ACT_ALLOW"} for rule in usual["syscalls"] if "errnoRet" in rule]
+    """The same profile with the names that gVisor knows some calls by, without errors that it does not know, and short.
+
+    Its filters have at most 4,096 instructions, of which some builds take a dozen for each comparison. But of the rules
+    for one call the first that fits holds, so what is refused can stand before the rest.
+    """
+    refused = {"ioctl", "prctl", "setsockopt"}
+    rules = [rule for rule in usual["syscalls"] if refused.isdisjoint(rule["names"])]
+    known = [rule for rule in rules if "errnoRet" not in rule]
+    told = [{**rule, "action": "SCMP_ACT_ALLOW"} for rule in rules if "errnoRet" in rule]
     for rule in told:
         del rule["errnoRet"]
-    return {**usual, "syscalls": [*known, *told, _allow("pselect")]}  # pselect6
+    return {**usual, "syscalls": [*known, *told, _allow("pselect"), *_refuse_before_the_rest()]}  # pselect6
+
+
+def _refuse_before_the_rest() -> list[dict[str, Any]]:
+    """What `_allow_narrowly` allows of the calls that are refused for a few arguments."""
+    return [
+        *(_refuse("ioctl", _compare_masked(1, _LOW, value)) for value in _TERMINAL_INPUT),
+        _refuse("prctl", _compare_masked(0, _LOW, _PR_SET_SECCOMP)),
+        *(
+            _refuse("setsockopt", _compare_masked(1, _LOW, level), _compare_masked(2, _LOW, option))
+            for level, options in REFUSED_OPTIONS.items()
+            for option in options
+        ),
+        _allow("ioctl prctl"),
+        *(
+            _allow("setsockopt", [_compare_masked(1, _LOW, level), _compare_masked(2, _LOW << _OPTION_BITS & _LOW, 0)])
+            for level in REFUSED_OPTIONS
+        ),
+    ]
+
+
+def _refuse(name: str, *arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"names": [name], "action": "SCMP_ACT_ERRNO", "args": list(arguments)}
 
 
 def for_setup(usual: dict[str, Any]) -> dict[str, Any]:

@@ -49,7 +49,10 @@ def asleep(session: Session) -> bool:
 
 
 def damage(service: RunningService, session: Session) -> None:
-    image = service.data_dir / "sandboxes" / session.id / "saved" / "checkpoint.img"
+    saved = service.data_dir / "sandboxes" / session.id / "saved"
+    image = max(
+        saved.iterdir(), key=lambda each: each.stat().st_size
+    )  # newer builds have the memory in a file of its own
     content = bytearray(image.read_bytes())
     content[len(content) // 3] ^= 1
     image.write_bytes(content)

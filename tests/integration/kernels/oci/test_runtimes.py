@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import os
+import shutil
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -124,6 +126,23 @@ def test_a_runtime_that_is_there_is_tried(name: str, tmp_path: Path) -> None:
     cgroups = Cgroups("sandcell-trial")
     trial.run(OciCommand(name, tmp_path, unified=cgroups.unused_unified), cgroups, TRIAL_UID)
     cgroups.remove_parent()
+
+
+def test_the_build_that_is_asked_for_its_flags_is_the_one_that_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that lies beside the system's, first on PATH."""
+    (tmp_path / "first").mkdir()
+    program = tmp_path / "first" / "runsc"
+    program.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\nexec {shutil.which("runsc")} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    cgroups = Cgroups("sandcell-trial")
+    trial.run(OciCommand("runsc", tmp_path), cgroups, TRIAL_UID)
+    cgroups.remove_parent()
+    calls = (tmp_path / "calls").read_text()
+    assert "help platforms" in calls
+    assert " run --detach " in calls
 
 
 def test_crun_says_what_it_has_against_a_hybrid_host(tmp_path: Path) -> None:

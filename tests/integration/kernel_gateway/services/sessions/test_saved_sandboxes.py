@@ -101,6 +101,11 @@ async def hold(gateway: Gateway) -> Session:
     return session
 
 
+def find_memory(places: HostPlaces, session: Session) -> Path:
+    """Of the files of an image the one with the memory: newer builds of runsc write others beside it."""
+    return max(places.of(session.id).saved.iterdir(), key=lambda each: each.stat().st_size)
+
+
 async def as_processes(gateway: Gateway, session: Session, places: HostPlaces) -> None:
     """Hibernate it: nothing of it is left but files."""
     session = await hibernate(gateway, session)
@@ -109,7 +114,7 @@ async def as_processes(gateway: Gateway, session: Session, places: HostPlaces) -
     assert (session.status, session.memory, report.kept_as, report.processes_lost) == (
         "HIBERNATED", None, "processes", None,
     ), report  # fmt: skip
-    image = own.saved / "checkpoint.img"
+    image = find_memory(places, session)
     assert report.image_bytes > image.stat().st_size > 1_000_000
     assert own.saved.stat().st_mode & 0o777 == 0o700
     assert not any(each.is_mount() for each in (own.transport, own.storage, own.view))
@@ -222,10 +227,10 @@ def test_an_image_that_cannot_be_restored_costs_no_variables(on_house: OnHouse, 
             session = await hold(gateway)
             await as_processes(gateway, session, places)
             if damage == "a bit":
-                DAMAGES[damage](places.of(session.id).saved / "checkpoint.img")
+                DAMAGES[damage](find_memory(places, session))
                 await wake(gateway, session)
         if damage != "a bit":
-            DAMAGES[damage](places.of(session.id).saved / "checkpoint.img")
+            DAMAGES[damage](find_memory(places, session))
         async with house.gateway() as gateway:
             if damage == "nothing":
                 await counts_no_image(gateway, session)
