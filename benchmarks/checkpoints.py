@@ -29,8 +29,11 @@ from workspace_sync.stores.s3.store import S3Store
 FILL = "import os; a, b, c, d, e, f, g, h = (bytearray(os.urandom({each})) for _ in range(8))"
 SLOW = "import time; time.sleep(0.5); x{number} = {number}"
 CELLS = 20
-FILES = ((1, 512 << 20), (8, 32 << 20), (64, 2 << 20), (1_000, 100_000))
-"""How many of which size: a gigabyte of files as a workspace may have them."""
+FILES = {
+    "1,073": ((1, 512 << 20), (8, 32 << 20), (64, 2 << 20), (1_000, 100_000)),
+    "10": ((10, 100 << 20),),
+}
+"""By their number, how many of which size: a gigabyte of files as a workspace may have them."""
 COPY_SECONDS = 1.0
 
 
@@ -40,11 +43,13 @@ def run(service: RunningService, environments_dir: Path, *, rounds: int = 5) -> 
         parts.append(_measure_cells(client, rounds))
     with tempfile.TemporaryDirectory(prefix="sccopies", dir=service.data_dir) as name:
         place = Path(name)
-        parts.append(_measure_copies("a local store", LocalStore(str(place / "local")), rounds))
+        parts += [_measure_copies("a local store", LocalStore(str(place / each)), each, rounds) for each in FILES]
         if rounds > 2:  # its packages come with the benchmarks alone
+            (place / "ceph").mkdir()
             with bare_s3_server("ceph", place / "ceph") as endpoint:
-                s3 = S3Store(BUCKET, "copies", endpoint_url=endpoint, region="us-east-1", access_key=ACCESS_KEY)
-                parts.append(_measure_copies("Ceph's S3", s3, rounds))
+                for each in FILES:
+                    s3 = S3Store(BUCKET, each, endpoint_url=endpoint, region="us-east-1", access_key=ACCESS_KEY)
+                    parts.append(_measure_copies("Ceph's S3", s3, each, rounds))
     return "; ".join(parts)
 
 
@@ -98,10 +103,10 @@ def _median(measure: Callable[[], float], rounds: int) -> float:
     return statistics.median(measure() for _ in range(rounds))
 
 
-def _measure_copies(what: str, store: ObjectStore, rounds: int) -> str:
+def _measure_copies(what: str, store: ObjectStore, files: str, rounds: int) -> str:
     """Copies of a workspace inside a store, each beneath a prefix of its own as a fork's is."""
     block = os.urandom(1 << 20)
-    for count, size in FILES:
+    for count, size in FILES[files]:
         for number in range(count):
             source = io.BytesIO((block * (size // len(block) + 1))[:size])
             store.put(f"first/workspace/{size}-{number}", source, size)
@@ -111,4 +116,4 @@ def _measure_copies(what: str, store: ObjectStore, rounds: int) -> str:
         DurableWorkspace(store, "second").clear()
         return taken
 
-    return at_most(f"1 GB of files copied in {what}, s", _median(copy, rounds), COPY_SECONDS)
+    return at_most(f"1 GB in {files} files copied in {what}, s", _median(copy, rounds), COPY_SECONDS)

@@ -305,12 +305,14 @@ class _Handler(BaseHTTPRequestHandler):
         slow = fault if isinstance(fault, Slow) else Slow()
         if slow.before_seconds:
             self.proxy.healed.wait(slow.before_seconds)
-        length = answer.getheader("Content-Length")
+        in_chunks = answer.chunked  # as Ceph answers a copy
         self.send_response_only(answer.status, answer.reason)
         for name, value in answer.getheaders():
             if name.lower() not in ("connection", "transfer-encoding"):
                 self.send_header(name, value)
-        if length is None and self.command != "HEAD":
+        if in_chunks:
+            self.send_header("Transfer-Encoding", "chunked")
+        elif answer.getheader("Content-Length") is None and self.command != "HEAD":
             self.send_header("Connection", "close")
             self.close_connection = True
         self.end_headers()
@@ -318,8 +320,10 @@ class _Handler(BaseHTTPRequestHandler):
         while left and (piece := answer.read(min(left, slow.piece_bytes))):
             if slow.pause_seconds:
                 self.proxy.healed.wait(slow.pause_seconds)
-            self.wfile.write(piece)
+            self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece) if in_chunks else piece)
             left -= len(piece)
+        if left and in_chunks:
+            self.wfile.write(b"0\r\n\r\n")
         if not left:
             self.close_connection = True
             self.behind.close()

@@ -12,7 +12,8 @@ import io
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import BinaryIO, TypeVar, cast
 
 import msgspec
@@ -35,10 +36,10 @@ from workspace_sync.workspaces.file_info import FileInfo, Removed, WorkspaceSumm
 MANIFESTS = (MANIFEST_NAME, DAMAGED_NAME)
 OPEN_ATTEMPTS = 5
 """Tries to open a file that is replaced meanwhile, so that what is said of it holds for the bytes that come."""
-COPIES_AT_ONCE = 32
+COPIES_AT_ONCE = 64
 """Files of one workspace that a store copies at once: most of the time of a copy is its server's, or the way to it."""
 COPIES_AHEAD = 256
-"""Files that are asked for before the first of them has to be copied."""
+"""Files that have been given to the threads and have not come back."""
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Bounds = Callable[[FileInfo], tuple[int, int]]
@@ -218,7 +219,8 @@ class DurableWorkspace:
             entries = remote.entries.copy()
             kinds = ((raw, each) for raw, each in remote.entries.items() if each.kind != "directory")
             left_out = {raw for raw, each in kinds if not keep(info_of(each))}
-            files = ((raw, key) for raw, key in remote.keys.items() if raw not in left_out)
+            files = [(raw, key) for raw, key in remote.keys.items() if raw not in left_out]
+            files.sort(key=lambda file: -remote.entries[file[0]].size)  # a large one that came last would go on alone
 
             def copy(file: tuple[bytes, str]) -> tuple[bytes, Written | None]:
                 raw, key = file
@@ -314,11 +316,21 @@ class _Hashing(io.RawIOBase):
 
 
 def _at_once(copy: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """What `copy` gives for each, in order, by a few threads: a store answers each only after it has written it."""
-    waiting = iter(items)
+    """What `copy` gives for each, as it ends, by many threads: a store answers each only after it has written it."""
+    waiting, done = iter(items), SimpleQueue[Future[Result]]()
     with ThreadPoolExecutor(COPIES_AT_ONCE, "copy") as pool:
-        while some := list(itertools.islice(waiting, COPIES_AHEAD)):
-            yield from pool.map(copy, some)
+        under_way = 0
+        try:
+            while True:
+                for each in itertools.islice(waiting, COPIES_AHEAD - under_way):
+                    pool.submit(copy, each).add_done_callback(done.put)
+                    under_way += 1
+                if not under_way:
+                    return
+                yield done.get().result()
+                under_way -= 1
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def _check_place(remote: Remote, raw: bytes) -> None:

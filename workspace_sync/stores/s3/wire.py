@@ -175,7 +175,7 @@ JOINED_BYTES = 1 << 16
 """A body up to this size goes out in one piece with its head."""
 PIECE_BYTES = 1 << 18
 """Of a larger body at a time: each has the time that an answer has, however long the whole takes on a slow link."""
-MAX_IDLE = 32
+MAX_IDLE = 64
 """Connections kept while nothing is asked."""
 IDLE_SECONDS = 15.0
 """Age at which a kept connection is not used again; servers close theirs after some time."""
