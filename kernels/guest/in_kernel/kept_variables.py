@@ -54,6 +54,8 @@ BACK_OFF = 20.0
 """While code waits, what took so much of a processor is not looked at again for so many times as long."""
 QUICK_SECONDS = 0.001
 """What takes no more is looked at each time."""
+SLOW_SECONDS = 0.1
+"""What took longer, by the clock, is looked at after all others the next time: else they would have no time left."""
 LOOK_SECONDS = 0.005
 PAGE_BYTES: int = os.sysconf("SC_PAGE_SIZE")
 KERNEL_PACKAGES = "/opt/sandcell/kernel"
@@ -88,6 +90,8 @@ class KeptVariables:
         """Whether code waits for it: values that were looked at not long ago stay as they were then."""
         self._due: dict[str, float] = {}
         """By name, when a value is looked at again even if code waits, by the monotonic clock."""
+        self._slow: dict[str, float] = {}
+        """By name, how long a slow value took when it was looked at last."""
         self._has_grown: Callable[[], bool] = lambda: False
         self._until = 0.0
         """When nothing more is begun, by the monotonic clock."""
@@ -160,7 +164,8 @@ class KeptVariables:
         values = {name: value for name, value in kept if first.setdefault(id(value), name) is name}
         shared = _Shared()
         left = most_bytes
-        for name in sorted(values, key=self._due.__contains__):  # code that comes does not wait for what took long
+        # Code that comes does not wait for what took long, and what is quick finds time.
+        for name in sorted(values, key=lambda name: (self._slow.get(name, 0.0), name in self._due)):
             row = old.get(name, {})
             if not _is_unchanged(values[name], row, left):
                 row = self._write(name, names, row, left)
@@ -169,6 +174,7 @@ class KeptVariables:
             left -= row.get("bytes", 0)
         rows = {name: _refer_to(first[id(value)], name, rows) for name, value in kept}
         self._due = {name: due for name, due in self._due.items() if name in rows}
+        self._slow = {name: took for name, took in self._slow.items() if name in rows}
         with suppress(Exception):  # classes may have code of the user's for what is asked of them here
             for name, other in shared.find(names, first).items():
                 rows[name] = {**rows[name], "shared": other}
@@ -176,11 +182,13 @@ class KeptVariables:
 
     def _write(self, name: str, names: dict[str, Any], old: Row, left: int) -> Row:
         """The row of a value; no other file of it stays. What there was no time for stays as it was, and says so."""
-        due, began = self._due.get(name, 0.0), time.thread_time()
-        self._may_wait = bool(old) and time.monotonic() < due
+        due, began, at = self._due.get(name, 0.0), time.thread_time(), time.monotonic()
+        self._may_wait = bool(old) and at < due
         self._in_value = True
         try:
-            return self._describe(name, names, old, left)
+            row = self._describe(name, names, old, left)
+            self._slow.pop(name, None)
+            return row
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # of the user's code: `SystemExit` too, which would end the kernel
@@ -195,6 +203,9 @@ class KeptVariables:
             took = time.thread_time() - began
             if took > QUICK_SECONDS:
                 self._due[name] = max(due, time.monotonic() + took * BACK_OFF)
+            slow = time.monotonic() - at
+            if slow > SLOW_SECONDS:
+                self._slow[name] = slow
 
     def _describe(self, name: str, names: dict[str, Any], old: Row, left: int) -> Row:
         value = names[name]
@@ -430,11 +441,11 @@ class _Shared:
         found = dict[str, str]()
         for name, memo in self._memos:
             held = {key for key, (_number, each) in memo.items() if key in owners or _can_change(each, inside=True)}
-            for key in held.union(map(id, _find_bases(names[name]))):
-                other = owners.setdefault(key, name)
-                if other != name and key not in _find_attributes(memo):
-                    found.setdefault(name, other)
-                    found.setdefault(other, name)
+            others = {key: owners.setdefault(key, name) for key in held.union(map(id, _find_bases(names[name])))}
+            others = {key: other for key, other in others.items() if other != name}
+            for key in others.keys() - _find_attributes(memo) if others else ():
+                found.setdefault(name, others[key])
+                found.setdefault(others[key], name)
         return found
 
 

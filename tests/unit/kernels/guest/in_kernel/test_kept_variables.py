@@ -279,6 +279,24 @@ def test_objects_that_several_variables_have_are_told(tmp_path: Path) -> None:
     }
 
 
+def test_what_many_shared_objects_have_is_looked_for_once_for_each_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a figure of Matplotlib and its axes share: a look for each object took seconds of each execution."""
+    looks: list[Any] = []
+    find = kept_variables._find_attributes
+    monkeypatch.setattr(kept_variables, "_find_attributes", lambda memo: looks.append(memo) or find(memo))
+    parts = [[number] for number in range(1_000)]
+    told = keep(new(tmp_path), {"figure": {"parts": parts}, "axes": [parts], "alone": [[1]]})
+    assert len(looks) == 1
+    restored = new(tmp_path).restore({}, SECONDS, None, None)["variables"]
+    assert len(told["variables"]) == 3
+    assert {each["name"]: each["outcome"] for each in restored} == {
+        **dict.fromkeys(("figure", "axes"), "copied"),
+        "alone": "restored",
+    }
+
+
 def test_code_of_another_python_comes_back_by_its_source_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = "def double(x): return x * 2\nhidden = lambda: 1\n"
     lines = source.splitlines(keepends=True)
@@ -348,6 +366,27 @@ def test_while_code_waits_what_took_long_is_looked_at_only_when_it_is_due(
     assert keep(kept, names, executions=4)["variables"][0]["why"] == NO_TIME
     clock[0] += 1.0
     assert keep(kept, names, executions=5)["variables"][0]["why"] == "", "it is due"
+
+
+def test_a_value_that_took_all_of_the_time_leaves_it_to_the_others_from_then_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(kept_variables.time, "monotonic", lambda: clock[0])
+
+    def take() -> None:
+        clock[0] += 3.0
+
+    kept, names = new(tmp_path), {"slow": Fails(take), "small": [1], "number": 5}
+    told = keep(kept, names, seconds=2.0)["variables"]
+    assert [(each["name"], each["why"]) for each in told] == [(name, NO_TIME) for name in names]
+    told = keep(kept, names, seconds=2.0)["variables"]
+    assert [(each["name"], each["why"]) for each in told] == [("slow", NO_TIME), ("small", ""), ("number", "")]
+    names["slow"] = [3]
+    keep(kept, names, seconds=2.0)
+    found, lost = restore(tmp_path)
+    assert (found, lost) == ({"slow": [3], "small": [1], "number": 5}, {})
+    assert kept._slow == {}, "it is not slow any more"
 
 
 def test_code_that_comes_while_a_large_value_is_looked_at_waits_for_a_piece_of_it(tmp_path: Path) -> None:
