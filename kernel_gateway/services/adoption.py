@@ -63,11 +63,11 @@ CUT_SHORT = (
     " a program of its own beside the kernel): the output since is lost, while its code may still run"
 )
 STOPPED = "the service restarted while this ran: what it put out since then is not on record"
-LOST = "the service restarted while this ran, and the sandbox with the kernel and its globals is gone"
+LOST = "the service restarted while this ran, and the sandbox is gone with its kernel and /tmp"
 CUT_OFF = Death("sandbox", "the service ended while the sandbox was being made; nothing had run in it")
-VANISHED = Death("sandbox", "the sandbox was gone when the service started again; every global and /tmp went with it")
+VANISHED = Death("sandbox", "the sandbox was gone when the service started again; its kernel and /tmp went with it")
 TAKEN_OVER = Death(
-    "sandbox", "the gateway that had the session is gone, and another has it now; every global and /tmp went with it"
+    "sandbox", "the gateway that had the session is gone, and another has it now; its kernel and /tmp are gone"
 )
 
 

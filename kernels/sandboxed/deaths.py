@@ -21,6 +21,7 @@ from kernels.sandbox import SandboxUsage
 log = logging.getLogger(__name__)
 
 GLOBALS_GONE: Final = "its globals are gone"
+ALL_GONE: Final = "every global and /tmp are gone"
 _MEGABYTE: Final = 1024 * 1024
 PAUSE_SECONDS: Final = 0.25
 """Between two readings of the count: it takes longer than that to fill a sandbox's memory."""
@@ -121,19 +122,19 @@ async def kernel_death(gone: KernelExit, kills: MemoryKills, lost: str = GLOBALS
     return Death("exit", detail, exit_code=gone.exit_code)
 
 
-async def sandbox_death(kills: MemoryKills) -> Death:
+async def sandbox_death(kills: MemoryKills, lost: str = ALL_GONE) -> Death:
     """Why the sandbox ended; its control group outlives it. A gVisor sandbox runs out of memory as a whole."""
     with contextlib.suppress(KernelsError):
         usage = await kills.since()
         if usage is not None:
-            return _memory_death(usage, "the sandbox was killed because it", "every global and /tmp are gone")
-    return Death("sandbox", "the sandbox ended: its first process is gone, and with it every global and /tmp")
+            return _memory_death(usage, "the sandbox was killed because it", lost)
+    return Death("sandbox", f"the sandbox ended: its first process is gone; {lost}")
 
 
-def silent_death(seconds: float) -> Death:
+def silent_death(seconds: float, lost: str = ALL_GONE) -> Death:
     """A sandbox that was given up: whatever its guest is at, nobody can use it."""
     why = f"its first process runs but did not answer for {seconds:.0f} s"
-    return Death("sandbox", f"the sandbox was given up: {why}; every global and /tmp are gone")
+    return Death("sandbox", f"the sandbox was given up: {why}; {lost}")
 
 
 def deadline_death(timeout_seconds: float, grace_seconds: float, lost: str, silent_seconds: float = 0.0) -> Death:

@@ -26,6 +26,7 @@ from kernels.guest_client.client import GuestClient, KernelExit, KernelStarted
 from kernels.kernelspec import Kernelspec
 from kernels.sandbox import PagedOut, SandboxInfo, SandboxRuntime, SandboxUsage
 from kernels.sandboxed.deaths import (
+    ALL_GONE,
     GLOBALS_GONE,
     MemoryKills,
     deadline_death,
@@ -72,8 +73,8 @@ class SandboxedKernel:
 
     ran_in = 0
     """The generation of the Python kernel that code was sent to last."""
-    describe_loss: Callable[[], str] = staticmethod(lambda: GLOBALS_GONE)
-    """What of the Python kernel is gone if it dies now: set by who keeps its variables."""
+    describe_loss: Callable[[str], str] = staticmethod(lambda gone: gone)
+    """What is gone if the Python kernel or its sandbox dies now, with what is not: set by who keeps its variables."""
 
     def __init__(
         self,
@@ -224,7 +225,7 @@ class SandboxedKernel:
 
     def _deadline_death(self, timeout_seconds: float, silent_seconds: float = 0.0) -> Death:
         grace_seconds = self._limits.interrupt_grace_seconds
-        return deadline_death(timeout_seconds, grace_seconds, self.describe_loss(), silent_seconds)
+        return deadline_death(timeout_seconds, grace_seconds, self.describe_loss(GLOBALS_GONE), silent_seconds)
 
     def go_on(self) -> None:
         """Nothing of the Python kernel's is waited for by who took up the sandbox: what it says is delivered."""
@@ -515,7 +516,8 @@ class SandboxedKernel:
         if self.residence.stopped:
             await self.residence.awake()
         if hub is None or hub.error is not None:
-            hub = await self._replace(hub, Death("exit", f"the kernel did not answer any more; {self.describe_loss()}"))
+            why = f"the kernel did not answer any more; {self.describe_loss(GLOBALS_GONE)}"
+            hub = await self._replace(hub, Death("exit", why))
         if self._gone is not None or hub is None:
             raise SandboxGone(self._gone.detail if self._gone else "the sandbox is gone")
         self._kills.note_life()
@@ -554,7 +556,7 @@ class SandboxedKernel:
         return death
 
     async def _bury(self, gone: KernelExit, hub: Hub | None) -> None:
-        death = await kernel_death(gone, self._kills, self.describe_loss())
+        death = await kernel_death(gone, self._kills, self.describe_loss(GLOBALS_GONE))
         if hub is not None:
             await hub.drain(_ADOPT_SECONDS if hub.resumed else _DRAIN_SECONDS)
             hub.fail(KernelDied(death))
@@ -588,7 +590,7 @@ class SandboxedKernel:
                 if not limit.expired():
                     raise
                 # Its guest, which starts kernels and passes on what they say, is of no use any more.
-                why = f"no kernel started in it within {self._limits.start_seconds:g} s; every global and /tmp are gone"
+                why = f"no kernel started in it within {self._limits.start_seconds:g} s; {self.describe_loss(ALL_GONE)}"
                 self._sandbox_gone(Death("sandbox", f"the sandbox was given up: {why}"))
                 raise SandboxGone(f"the sandbox was given up: {why}") from None
         self._on_event(KernelReplaced(self._generation, death))
@@ -623,12 +625,12 @@ class SandboxedKernel:
             )
             runs = await self._runs()
             if runs is False:
-                self._sandbox_gone(await sandbox_death(self._kills))
+                self._sandbox_gone(await sandbox_death(self._kills, self.describe_loss(ALL_GONE)))
                 return
             latest = loop.time() if runs is None else self.guest.heard
             heard, silences = (latest, 0) if latest > heard else (heard, silences + 1)
             await asyncio.sleep(_SILENCE_PAUSE_SECONDS)
-        self._sandbox_gone(silent_death(loop.time() - heard))
+        self._sandbox_gone(silent_death(loop.time() - heard, self.describe_loss(ALL_GONE)))
 
     async def _runs(self) -> bool | None:
         """Whether the sandbox's first process is there; None while that cannot be known."""

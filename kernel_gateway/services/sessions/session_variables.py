@@ -389,17 +389,18 @@ class SessionVariables:
             self._tell(Restored(generation, *self._age(kept.at, kept.executions), why=why))
         return why is None
 
-    def _describe_loss(self, kernel: SandboxedKernel) -> str:
-        """What of the kernel's globals is gone if it dies now: the next is given what was kept of them."""
+    def _describe_loss(self, kernel: SandboxedKernel, gone: str) -> str:
+        """What is `gone` if the kernel dies now, or its sandbox: the next is given what was kept of its variables."""
         kept = self._kept
         if kept is None or kept.kernel is not kernel or kernel.ran_in > kept.generation:
-            return GLOBALS_GONE
+            return gone
         if kept.at is None:
-            return f"{GLOBALS_GONE}, but for what was kept of them"
+            return f"{gone}, but for what was kept of its variables"
         if not kept.count:
-            return GLOBALS_GONE
+            return gone
         variables = "the variable that was" if kept.count == 1 else f"the {kept.count:,} variables that were"
-        return f"{GLOBALS_GONE}, but for {variables} kept at {rfc3339(kept.at)}, which the next kernel is given"
+        given = "kernel is given" if gone == GLOBALS_GONE else "sandbox is given if they can be read"
+        return f"{gone}, but for {variables} kept at {rfc3339(kept.at)}, which the next {given}"
 
     def _report(
         self, generation: int, as_of: str | None, later: int | None, found: Sequence[kept_variables.RestoredVariable]

@@ -50,6 +50,8 @@ log = structlog.get_logger(__name__)
 SLACK_SECONDS = 30.0
 LONGEST_PAUSE_SECONDS = 5.0
 NOT_BEGUN = "; this code had not begun: send it again"
+BEGUN = "; this code had begun"
+UNSURE = "; whether this code had begun is not known"
 NO_DISPLAYS: Mapping[str, Sequence[int]] = {}
 NO_UPDATES: Mapping[str, Mapping[str, Any]] = {}
 
@@ -256,7 +258,7 @@ class Worker:
         """Its code was sent to its kernel by an earlier process."""
         kernel, row = self._live.sandbox.kernel, job.row
         if kernel is None:
-            why = "the sandbox was lost while the service started again; every global and /tmp went with it"
+            why = f"the sandbox was lost while the service started again; its kernel and /tmp went with it{UNSURE}"
             return await self.finish(job, "died", death_outcome("sandbox", why))
         if row.clear_context:  # its first event, as `_clear` has told it
             job.log.append("generation", {"generation": row.generation, "cause": "restart"})
@@ -331,17 +333,20 @@ class Worker:
         job.keep_told = self._keep_told
 
         telling: set[asyncio.Task[None]] = set()
+        sent, begun = job.taken_up, False
 
         def emit(event: Event) -> None:
+            nonlocal begun
             if event.kind == "generation":  # it is not of this execution's output, and does not come again with it
                 telling.add(self._background.spawn(job.tell(event.kind, event.data), f"event of {job.row.id}"))
-            elif full_text.take(event) and event.kind not in {"started", "ended"}:
+                return
+            begun = True
+            if full_text.take(event) and event.kind not in {"started", "ended"}:
                 job.log.append(event.kind, event.data)
 
         # `kernel.execute` keeps the timeout and says how the code ended. This is for a sandbox that says nothing.
         longest = timeout + settings.interrupt_grace_seconds + settings.start_deadline_seconds + SLACK_SECONDS
         longest += CATCH_UP_SECONDS if job.taken_up else 0.0
-        sent = job.taken_up
         try:
             with job.execution(), self._live.memory.guard(job, kernel):
                 async with asyncio.timeout(longest):
@@ -351,17 +356,19 @@ class Worker:
                     sent = True
                     outcome = await _run(job, kernel, declared, emit, elapsed_seconds=elapsed)
         except (KernelsError, TimeoutError) as error:
-            why = f"{str(error) or 'no answer in time'}{'' if sent else NOT_BEGUN}"
-            death = Death("sandbox", f"the sandbox does not answer: {why}")
-            job.log.append("generation", {"generation": self._live.sandbox.generation + 1, "cause": death.cause})
-            await self.finish(job, "died", death_outcome(death.cause, self._explain(death.detail)))
-            # After the answer and in a task: what is left of the sandbox is flushed first, and that may take long.
-            self._background.spawn(self._live.sandbox.lose(kernel, death), f"lose {self._live.id}")
-            await asyncio.sleep(0)  # it has marked the sandbox as lost by then: what waits gets the next one
-            return
+            return await self._lose(job, kernel, error, BEGUN if begun else UNSURE if sent else NOT_BEGUN)
         if telling:  # else they might come after the end; each has deadlines of its own
             await asyncio.wait(telling)
-        await self._conclude(job, kernel, outcome)
+        return await self._conclude(job, kernel, outcome)
+
+    async def _lose(self, job: Job, kernel: SandboxedKernel, error: Exception, begun: str) -> None:
+        """Its sandbox is of no use any more."""
+        death = Death("sandbox", f"the sandbox does not answer: {str(error) or 'no answer in time'}{begun}")
+        job.log.append("generation", {"generation": self._live.sandbox.generation + 1, "cause": death.cause})
+        await self.finish(job, "died", death_outcome(death.cause, self._explain(death.detail)))
+        # After the answer and in a task: what is left of the sandbox is flushed first, and that may take long.
+        self._background.spawn(self._live.sandbox.lose(kernel, death), f"lose {self._live.id}")
+        await asyncio.sleep(0)  # it has marked the sandbox as lost by then: what waits gets the next one
 
     async def _conclude(self, job: Job, kernel: SandboxedKernel, outcome: Outcome) -> None:
         """Store what its code came to; then the guest may forget it."""
@@ -374,7 +381,9 @@ class Worker:
         if job.deaf and outcome.status != "interrupted":
             ours.why = f"{LATER}; {ours.why}" if ours.why else LATER
         if ours.death is not None:
-            ours.death.detail = self._explain(ours.death.detail)
+            # Its kernel says that it begins before it runs anything: a sandbox can be lost before that is heard.
+            begun = "" if ours.death.cause != "sandbox" else UNSURE if outcome.execution_count is None else BEGUN
+            ours.death.detail = self._explain(f"{ours.death.detail}{begun}")
         if outcome.stream:
             heard, said = kernel.durable_with(outcome, job.row.id), executions.Said(*outcome.request, outcome.heard)
             job.row = replace(job.row, stream=outcome.stream, heard=heard, said=said)

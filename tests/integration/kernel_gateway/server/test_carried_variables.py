@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -57,10 +58,11 @@ def wait_kept(service: RunningService, session: LiveSession, executions: int = 1
     session.rest.get(f"{session.path}/variables")
 
 
-def stay_busy(session: LiveSession, code: str) -> None:
-    """Nothing is kept after this code: more of it runs."""
-    session.submit(f"{code}\nimport time\nopen('done', 'w').close()\ntime.sleep(600)")
+def stay_busy(session: LiveSession, code: str) -> Any:
+    """Nothing is kept after this code: more of it runs. Its execution."""
+    running = session.submit(f"{code}\nimport time\nopen('done', 'w').close()\ntime.sleep(600)")
     eventually(lambda: session.rest.http.get(f"{session.path}/files/done").is_success)
+    return running
 
 
 def lose_sandbox(service: RunningService, session: LiveSession) -> None:
@@ -101,6 +103,20 @@ def test_a_sandbox_that_is_killed_leaves_its_variables_to_the_next(make_service:
         wait_kept(service, session, executions=2)
         lose_sandbox(service, session)
         require_all_back(session, generation=3, lost=())
+
+
+def test_code_whose_sandbox_is_lost_says_what_the_next_is_given(make_service: MakeService) -> None:
+    service = make_service(**DEFAULT)
+    with Rest(service) as rest, fill(service, rest) as session:
+        running = stay_busy(session, "print(1, flush=True)")
+        lose_sandbox(service, session)
+        told = session.outcome(running["id"])["death"]["detail"]
+        assert re.fullmatch(
+            r"the sandbox ended: its first process is gone; every global and /tmp are gone, but for the 5 variables"
+            r" that were kept at \S+, which the next sandbox is given if they can be read; this code had begun",
+            told,
+        ), told
+        assert session.run(CHECK)["outputs"][0]["data"]["text/plain"] == CHECKED
 
 
 @pytest.mark.sample("kills")

@@ -10,6 +10,7 @@ import pytest
 
 from kernel_gateway import errors
 from kernels.errors import SandboxFailed
+from kernels.sandboxed.deaths import silent_death
 from sandcell.models.commands import CommandRequest
 from sandcell.models.executions import Event
 from sandcell.models.sessions import Session
@@ -208,6 +209,38 @@ def test_code_that_a_silent_sandbox_was_not_given_is_said_not_to_have_begun(
         ran = await gateway.services.executions.wait(gateway.me, session.id, second.id)
         assert (ran.status, ran.generation, ran.outputs[-1]["data"]["text/plain"]) == ("ok", 2, "False"), ran
         assert await gateway.text(session, "import os; os.listdir()") == "['ran-2']"
+        await gateway.services.sessions.stop(gateway.me, session.id)
+
+    on_gateway(test)
+
+
+def test_code_of_a_sandbox_that_falls_silent_says_whether_it_had_begun(on_gateway: OnGateway) -> None:
+    async def begin(gateway: Gateway, session: Session) -> str:
+        running = await gateway.submit(session, "print('begun', flush=True); import time; time.sleep(600)")
+        async for event in await gateway.services.executions.events(gateway.me, session.id, running.id):
+            if event.event == "stream":
+                break
+        return running.id
+
+    async def send_only(gateway: Gateway, session: Session) -> str:
+        pid = await gateway.text(session, "import os; os.getpid()")
+        await gateway.services.commands.run(gateway.me, session.id, CommandRequest(f"kill -STOP {pid}"))
+        sent = await gateway.submit(session, "1")
+        await gateway.until_running(session, sent)
+        return sent.id
+
+    async def test(gateway: Gateway) -> None:
+        session = await gateway.start()
+        for run, said in ((begin, "this code had begun"), (send_only, "whether this code had begun is not known")):
+            await gateway.run(session, "1")
+            kernel = (await gateway.services.registry.require(gateway.me, session.id)).sandbox.kernel
+            assert kernel is not None
+            execution = await run(gateway, session)
+            kernel._sandbox_gone(silent_death(300))
+            died = await gateway.services.executions.wait(gateway.me, session.id, execution)
+            assert died.death is not None
+            assert (died.status, died.death.cause) == ("died", "sandbox")
+            assert died.death.detail.endswith(f"; {said}"), died.death
         await gateway.services.sessions.stop(gateway.me, session.id)
 
     on_gateway(test)
