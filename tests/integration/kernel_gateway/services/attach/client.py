@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from kernel_gateway.services.attach.attachments import AttachedPrincipal, Attachment, Ended, Incoming, Outgoing
+from sandcell.models.executions import Execution
 from sandcell.models.sessions import Session
 from tests.integration.kernel_gateway.services.conftest import Gateway
 
@@ -102,6 +103,15 @@ class Room:
         """What the agent's code prints."""
         execution = await self.gateway.run(self.session, code)
         return execution.stdout
+
+    async def recorded(self, most: int) -> list[Execution]:
+        """The session's last executions, oldest first, once they have ended.
+
+        Clients are sent what the kernel says as it says it: `idle` comes before the service has stored what it ended.
+        """
+        executions, me, session = self.gateway.services.executions, self.gateway.me, self.session.id
+        page = await executions.list(me, session, most, newest_first=True)
+        return [await executions.wait(me, session, each.id) for each in reversed(page.items)]
 
     def state(self) -> str:
         return self.gateway.services.attachments.execution_state(self.session.id)

@@ -18,8 +18,7 @@ def test_a_cell_runs_on_the_agents_kernel_under_its_own_header_and_is_recorded(o
         assert (await ann.done(cell))["status"] == "ok"
         assert ann.stdout(cell) == "42\n"
         assert ann.of(cell, "execute_input")[0].channel == "iopub"
-        page = await room.gateway.services.executions.list(room.gateway.me, room.session.id)
-        assert [each.stdout for each in page.items][-1] == "42\n"
+        assert [each.stdout for each in await room.recorded(1)] == ["42\n"]
 
     on_gateway(test)
 

@@ -38,8 +38,7 @@ def test_what_follows_a_cell_that_fails_is_aborted_for_its_client_alone(on_gatew
         assert (await ann.done(fails))["ename"] == "ZeroDivisionError"
         assert (await ann.done(follows))["status"] == "aborted"
         assert (await ben.done(bens))["status"] == "ok"
-        page = await room.gateway.services.executions.list(room.gateway.me, room.session.id)
-        assert [each.status for each in page.items][-3:] == ["error", "rejected", "ok"]
+        assert [each.status for each in await room.recorded(3)] == ["error", "rejected", "ok"]
 
     on_gateway(test)
 
@@ -78,8 +77,8 @@ def test_a_silent_request_is_recorded_and_shows_nothing(on_gateway: OnGateway) -
         reply = await ann.done(silent)
         assert reply["user_expressions"]["it"]["data"]["text/plain"] == "7"
         assert not ann.of(silent, "execute_input")
-        page = await room.gateway.services.executions.list(room.gateway.me, room.session.id)
-        assert (page.items[-1].code, page.items[-1].status) == ("hidden = 7", "ok")
+        (last,) = await room.recorded(1)
+        assert (last.code, last.status) == ("hidden = 7", "ok")
 
     on_gateway(test)
 
@@ -311,8 +310,7 @@ def test_output_too_large_for_clients_is_named_and_what_follows_it_arrives(on_ga
         await ann.done(cell)
         assert "too large for attached clients" in ann.stdout(cell)
         assert ann.stdout(cell).endswith("after\n")
-        page = await room.gateway.services.executions.list(room.gateway.me, room.session.id)
-        last = await room.gateway.services.executions.get(room.gateway.me, room.session.id, page.items[-1].id)
+        (last,) = await room.recorded(1)
         assert len(last.outputs[0]["data"]["text/plain"]) == 900_000, "what is recorded is whole"
 
     on_gateway(test)
