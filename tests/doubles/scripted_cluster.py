@@ -120,7 +120,9 @@ class ScriptedCluster:
         if uid and found["metadata"]["uid"] != uid:
             raise Exists("the UID in the precondition does not match")
         self.graces.append(grace_seconds)
-        return found if self.held else self.pods.pop(name)
+        if not self.held:
+            self.say("pods", "DELETED", self.pods.pop(name))
+        return found
 
     async def delete_secret(self, name: str) -> Object:
         _read(self.secrets, name)
