@@ -47,6 +47,7 @@ NAME = type.__dict__["__name__"].__get__
 BASES = type.__dict__["__mro__"].__get__
 FLAGS = type.__dict__["__flags__"].__get__
 NAMESPACE = type.__dict__["__dict__"].__get__
+PARENT = type.__dict__["__base__"].__get__
 MODULE_NAMESPACE = cast("Any", types.ModuleType.__dict__)["__dict__"].__get__
 FUNCTION_NAME = types.FunctionType.__dict__["__qualname__"].__get__
 MADE_BY_CODE = 1 << 9
@@ -62,8 +63,15 @@ NUMBERS = {id(each) for each in (bool, int, float, complex)}
 COLLECTIONS = {id(dict), *SEQUENCES, *SETS}
 DICTIONARIES = {id(each) for each in (dict, collections.OrderedDict, collections.defaultdict)}
 CONTAINERS = {id(collections.deque), *DICTIONARIES, *COLLECTIONS}
+OF_CLASSES = ("__dict__", "__slots__", "__weakref__")
+"""What a class statement gives a class that derives from none of another; a type that C code makes has none of it."""
+
+FRAMES = ("DataFrame", "Series")
+"""Classes whose objects say themselves what they take."""
 
 Row = dict[str, Any]
+_Layout = tuple[Any, list[Any]]
+"""The collection that objects of a type are, else `object`, and the descriptors of what else they hold."""
 Taken = TypeVar("Taken")
 
 
@@ -74,17 +82,17 @@ def report(namespace: dict[Any, Any], hidden: dict[Any, Any]) -> tuple[dict[str,
     held: list[Any] = []
     items = _latest(namespace)
     unseen = max(dict.__len__(namespace) - len(items), 0)
-    rows, omitted = _rows(items, {name for name in _list_names(hidden) if type(name) is str}, held)
+    rows, omitted = _rows(items, {name for name in _list_names(hidden) if type(name) is str}, held, namespace)
     held += [value for _, value in items]
     del items
     return {"status": "ok", "variables": rows, "omitted": omitted + unseen}, _last_held(held)
 
 
-def _rows(items: list[tuple[Any, Any]], hidden: set[str], held: list[Any]) -> tuple[list[Row], int]:
-    """A row for each name that is not hidden, and how many there was no room or time for."""
+def _rows(items: list[tuple[Any, Any]], hidden: set[str], held: list[Any], of: object) -> tuple[list[Row], int]:
+    """A row for each name that is not hidden, and how many there was no room or time for. `of` has those names."""
     until = time.monotonic() + SECONDS
     rows: list[Row] = []
-    contents = _Contents(held)
+    contents = _Contents(held, of)
     omitted = size = 0
     for name, value in items:
         if type(name) is not str or name.startswith("_") or name in hidden:
@@ -93,7 +101,7 @@ def _rows(items: list[tuple[Any, Any]], hidden: set[str], held: list[Any]) -> tu
             omitted += 1
             continue
         row = {"name": _plain(name), **describe(value, held)}
-        if id(type(value)) in CONTAINERS:
+        if contents.has_any(value):
             row["size_bytes"] = contents.measure(value)
         size += sum(len(str(each).encode()) + ROW_BYTES for each in row.values())
         rows.append(row)
@@ -118,14 +126,17 @@ def describe(value: object, held: list[Any]) -> Row:
 
 
 class _Contents:
-    """What collections of Python's own take with all that is in them, of one report.
+    """What collections of Python's own and objects of classes take with all that is in them, of one report.
 
-    An object that several have counts once for each variable. What is not looked at, as it would take too long, counts
-    as what was looked at beside it.
+    What types of C hold is not known: it counts nothing, besides arrays. Nor do the `names` that the report is of, as
+    an object may hold them all. An object that several have counts once for each variable. What is not looked at, as it
+    would take too long, counts as what was looked at beside it.
     """
 
-    def __init__(self, held: list[Any]) -> None:
+    def __init__(self, held: list[Any], names: object) -> None:
         self._held = held
+        self._names = id(names)
+        self._layouts: dict[int, _Layout | None] = {}
         self._until = time.monotonic() + WALK_SECONDS
         self._left = MOST_WALKED
         self._left_of_value = 0
@@ -133,8 +144,18 @@ class _Contents:
 
     def measure(self, value: object) -> int:
         """Bytes of a value; never raises for what it is."""
-        self._left_of_value, self._seen = min(self._left, MOST_OF_A_VALUE), set()
+        self._left_of_value, self._seen = min(self._left, MOST_OF_A_VALUE), {self._names}
         return self._measure(value, MOST_NESTED)
+
+    def has_any(self, value: object) -> bool:
+        """Whether there is more to say of a value than of itself."""
+        return self._layout(type(value)) is not None
+
+    def _layout(self, kind: type) -> _Layout | None:
+        if id(kind) not in self._layouts:
+            self._held.append(kind)  # else another might have its id
+            self._layouts[id(kind)] = _find_layout(kind)
+        return self._layouts[id(kind)]
 
     def _measure(self, value: Any, nested: int) -> int:
         kind = type(value)
@@ -143,29 +164,79 @@ class _Contents:
         self._seen.add(id(value))
         self._left -= 1
         self._left_of_value -= 1
-        size = _measure_alone(kind, value)
-        if id(kind) not in CONTAINERS or not nested:
+        layout = self._layout(kind)
+        if layout is None:
+            return _measure_alone(kind, value)
+        own, attributes = layout
+        size = sys.getsizeof(value) if kind is own else int(own.__sizeof__(value))
+        if not nested:
             return size
-        items, sizes = self._take(kind, value), list[int]()
-        self._held += items  # else an object that code lets go of meanwhile might have the id of another
-        for each in items:
+        items, sizes = self._take(own, value), list[int]()
+        found = _read_all(attributes, value)
+        self._held += items + found  # else an object that code lets go of meanwhile might have the id of another
+        for each in found + items:
             if self._left_of_value <= 0 or time.monotonic() > self._until:
                 break
             sizes.append(self._measure(each, nested - 1))
+        of_items = sizes[len(found) :]
         # The later ones: objects that all have in common are counted by then.
-        last = sizes[len(sizes) // 2 :]
-        count = (2 if id(kind) in DICTIONARIES else 1) * len(value)
-        return size + sum(sizes) + (count - len(sizes)) * sum(last) // max(len(last), 1)
+        last = of_items[len(of_items) // 2 :]
+        count = 0 if own is object else (2 if id(own) in DICTIONARIES else 1) * own.__len__(value)
+        return size + sum(sizes) + (count - len(of_items)) * sum(last) // max(len(last), 1)
 
     @staticmethod
-    def _take(kind: type, value: Any) -> list[Any]:
-        if id(kind) in SEQUENCES:
-            return list(value[:MOST_OF_A_COLLECTION])
+    def _take(own: Any, value: Any) -> list[Any]:
+        if own is object:
+            return []
+        if id(own) in SEQUENCES:
+            return list(own.__getitem__(value, slice(MOST_OF_A_COLLECTION)))
         with suppress(RuntimeError):  # another thread changes it
-            if id(kind) not in DICTIONARIES:
-                return list(islice(value, MOST_OF_A_COLLECTION))
+            if id(own) not in DICTIONARIES:
+                return list(islice(own.__iter__(value), MOST_OF_A_COLLECTION))
             return [each for pair in islice(dict.items(value), MOST_OF_A_COLLECTION // 2) for each in pair]
         return []
+
+
+def _find_layout(kind: Any) -> _Layout | None:
+    """What can be read of objects of a type without running code, None where that is nothing more than themselves."""
+    if id(kind) in CONTAINERS:
+        return kind, []
+    if not FLAGS(kind) & MADE_BY_CODE or _plain(NAME(kind)) in FRAMES:
+        return None
+    own: Any = object
+    attributes = list[Any]()
+    for base in BASES(kind):
+        if not FLAGS(base) & MADE_BY_CODE:
+            if id(base) in CONTAINERS:
+                own = base if own is object else own
+            elif base is not object:
+                return None
+            continue
+        namespace = _list_items(base)
+        named = {name for name, _ in namespace if type(name) is str}
+        if not FLAGS(PARENT(base)) & MADE_BY_CODE and named.isdisjoint(OF_CLASSES):
+            return None
+        attributes += [
+            each
+            for name, each in namespace
+            if type(each) is types.MemberDescriptorType
+            or (type(name) is str and name == "__dict__" and type(each) is types.GetSetDescriptorType)
+        ]
+    return own, attributes
+
+
+def _list_items(kind: type) -> list[tuple[Any, Any]]:
+    """What a type's namespace holds."""
+    return _at_once(lambda: list(islice(NAMESPACE(kind).items(), MOST_OF_A_TYPE)))
+
+
+def _read_all(attributes: list[Any], value: object) -> list[Any]:
+    """The dictionary of an object of a class, and what is in its slots."""
+    found = []
+    for each in attributes:
+        with suppress(AttributeError, TypeError):  # it is empty, or of another class
+            found.append(each.__get__(value))
+    return found
 
 
 def _measure_alone(kind: type, value: Any) -> int:
@@ -296,7 +367,7 @@ def _array(kind: type, value: Any) -> Row | None:
 
 def _frame(kind: type, value: Any) -> Row | None:
     """Rows and columns of pandas' DataFrame or Series, from the blocks of C that hold its data."""
-    if _plain(NAME(kind)) not in ("DataFrame", "Series"):
+    if _plain(NAME(kind)) not in FRAMES:
         return None
     manager = _held_as(value, "_mgr")
     blocks, found_axes = _attribute(manager, "blocks"), _attribute(manager, "axes")
