@@ -27,6 +27,7 @@ from kernel_gateway.errors import (
     NotFound,
     QuotaReached,
     SandboxUnavailable,
+    SessionBusy,
     translated,
 )
 from kernel_gateway.identity.principal import Principal
@@ -164,6 +165,35 @@ class Checkpoints:
                 raise
         log.info("checkpoint_kept", session=live.id, checkpoint=row.id, kind=kind)
         return row
+
+    async def copy_hibernated(self, live: LiveSession) -> CheckpointRow:
+        """Keep a session that is hibernated, for one fork: a copy of what the store has, which wakes nothing.
+
+        Raises SessionBusy once it is being woken, as that is not all of it then; StoreUnavailable, DeadlinePassed.
+        """
+        snapshot = live.snapshot
+        woken = SessionBusy("the session is being woken: try again", session_id=live.id, retry_after_seconds=1.0)
+        if snapshot is None:
+            raise woken
+        since, generation = snapshot.since, live.sandbox.generation
+        row = CheckpointRow(str(uuid.uuid4()), live.id, "passing", since, generation, live.executions)
+        row = await self._database.run(lambda c: self._begin(c, live, row))
+        try:
+            with translated():
+                await self._snapshots.copy(snapshot.name, row.name)
+                files = await self._copy_files(self._mirrors.durable(live.row.workspace_id), row)
+            if not live.hibernated or live.snapshot is not snapshot:
+                raise woken
+            told = snapshot.report
+            report = Report(told.variables, told.omitted, told.lost)
+            kept = replace(row, size_bytes=told.size_bytes, file_count=files[0], file_bytes=files[1], report=report)
+            await self._database.run(lambda c: self._keep(c, live, kept))
+        except BaseException as error:
+            self._background.spawn(self.spend(row), f"end of checkpoint {row.name}")
+            if isinstance(error, NotFound):  # what it had in the store was let go of as it was woken
+                raise woken from None
+            raise
+        return kept
 
     def _begin(self, connection: Connection, live: LiveSession, row: CheckpointRow) -> CheckpointRow:
         self._make_room(connection, live, row)  # what has no place is said before anything is copied

@@ -102,7 +102,7 @@ class Forks:
             fork = _Fork(
                 principal, point, row, course, course.replay.steps[: last_step(course.replay.steps, point.cell)]
             )
-            if point.cell is None and not point.replay and live is not None and not live.hibernated:
+            if point.cell is None and not point.replay and live is not None:
                 await self._begin_now(fork, live)
             else:
                 await self._begin_earlier(fork, count)
@@ -113,7 +113,8 @@ class Forks:
 
     async def _begin_now(self, fork: _Fork, live: LiveSession) -> None:
         """From a checkpoint that is made for it; no cell runs again."""
-        kept = await self._checkpoints.take(live, "passing")
+        take = self._checkpoints.copy_hibernated(live) if live.hibernated else self._checkpoints.take(live, "passing")
+        kept = await take
         self._begin_from(fork, kept, len(fork.steps))
         fork.began = kept.created
 

@@ -110,6 +110,32 @@ def test_a_fork_is_taken_back_to_what_it_began_with(client: Client) -> None:
     fork.stop()
 
 
+def test_a_hibernated_session_is_taken_as_it_was_and_sleeps_on(client: Client) -> None:
+    with client.session() as original:
+        original.run("import os, pathlib; drawn = os.urandom(8).hex(); open('log', 'a').write('one\\n')")
+        original.run("pathlib.Path('~/noted').expanduser().write_text(drawn); opened = open('log')")
+        drawn = original.run("drawn").text
+        original.hibernate()
+        with ThreadPoolExecutor(2) as pool:
+            forks = [client.attach(each.id) for each in pool.map(lambda _: client.fork_session(original.id), range(2))]
+        with pytest.raises(Conflict, match="its variable 'opened' is lost"):
+            client.fork_session(original.id, exact=True)
+        assert original.refresh().status == "HIBERNATED"
+        for fork in forks:
+            found = about(client.get_session(fork.id))
+            assert (found.cells, found.different, [each.name for each in found.lost]) == (0, [], ["opened"])
+            assert fork.run("drawn").text == drawn
+            assert fork.run("pathlib.Path('~/noted').expanduser().read_text() == drawn").text == "True"
+            assert read(fork) == {"log": b"one\n"}
+        first = forks[0]
+        first.run("drawn = None; open('log', 'a').write('two\\n')")
+        first.undo()
+        assert first.run("drawn, open('log').read()").text == f"({drawn}, 'one\\n')"
+        assert original.run("drawn").text == drawn
+        for fork in forks:
+            fork.stop()
+
+
 def test_what_differs_is_told_or_refused(client: Client) -> None:
     with client.session() as session:
         session.run("import random; drawn = random.random(); drawn")
