@@ -1,8 +1,9 @@
-"""A server as a child process: on a port of the kernel's choosing, waited for, and stopped by its own id."""
+"""A server as a child process: on a port that nothing else is given, waited for, and stopped by its own id."""
 
 from __future__ import annotations
 
 import contextlib
+import secrets
 import socket
 import subprocess
 import time
@@ -13,9 +14,14 @@ STOP_SECONDS = 120
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Below those that the kernel gives out by itself, lest a connection of another test has it before its server."""
+    first_given_out = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    ports = range(12_000, max(first_given_out, 30_000))
+    while True:
+        port = secrets.choice(ports)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 @contextlib.contextmanager

@@ -20,6 +20,7 @@ from kernels.errors import EnvironmentBuildFailed
 from kernels.images import contents, importing, sources
 from kernels.images.importing import Import
 from kernels.sandbox import RuntimeSettings
+from tests.doubles.server_process import free_port
 from tests.integration.kernels.images.dockerfiles import bootstrap, build, run
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
@@ -105,9 +106,7 @@ def test_an_image_without_python_is_refused_and_leaves_nothing(
 @contextmanager
 def registry(place: Path) -> Iterator[str]:
     """A registry on the loopback: its host and port."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     address = f"127.0.0.1:{port}"
     (place / "registry.yml").write_text(
         f"version: 0.1\nstorage: {{filesystem: {{rootdirectory: {place / 'registry'}}}}}\nhttp: {{addr: {address}}}\n"

@@ -18,6 +18,7 @@ from kernels.kubernetes.port_forward import Forwarding
 from kernels.kubernetes.streams import open_stream
 from kernels.sandbox import KubernetesSettings
 from tests.doubles.forwarding_server import ForwardingServer, forwarding_server
+from tests.doubles.server_process import free_port
 from tests.integration.kernels.kubernetes import test_streams
 from tests.integration.kernels.kubernetes.test_streams import NAME
 
@@ -128,8 +129,7 @@ def test_a_refusal_is_the_pods_or_the_servers(status: int, kind: type[Exception]
 def test_a_port_at_which_nobody_listens_in_the_pod_is_said_in_the_nodes_words(tmp_path: Path) -> None:
     async def run() -> None:
         async with place(tmp_path) as there:
-            with socket.create_server(("127.0.0.1", 0)) as free:
-                there.server.port = free.getsockname()[1]
+            there.server.port = free_port()
             with pytest.raises(NotListening, match="failed to connect to localhost:7443"):
                 await there.open()
 

@@ -20,6 +20,7 @@ from kernels.guest.network.lent import Lender
 from kernels.guest.options import Options
 from kernels.kubernetes import certificates
 from kernels.kubernetes.streams import Direct, End, Streams
+from tests.doubles.server_process import free_port
 
 NAME = "sandcell-of-this-test"
 GUARD_SECONDS = 120
@@ -46,8 +47,7 @@ async def place(directory: Path, now: datetime | None = None) -> AsyncIterator[P
         (directory / "keys" / file).write_bytes(keys[file])
     options = Options()
     options.transport, options.tls_keys = str(directory), str(directory / "keys")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        options.tls_port = free.getsockname()[1]
+    options.tls_port = free_port()
     (directory / "guest").mkdir()
     serving: set[asyncio.Task[None] | None] = set()
 

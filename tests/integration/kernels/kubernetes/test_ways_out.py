@@ -22,6 +22,7 @@ from kernels.guest.options import Options
 from kernels.kubernetes import certificates
 from kernels.kubernetes.streams import Direct, open_stream
 from kernels.kubernetes.ways_out import WAITING, WaysOut
+from tests.doubles.server_process import free_port
 
 NAME = "sandcell-of-this-test"
 SANDBOX = "0bddc141-7f55-4b6c-8f0d-d70b7eb43059"
@@ -61,8 +62,7 @@ class Place:
 async def place(directory: Path, **options: object) -> AsyncIterator[Place]:
     there = Place(directory)
     vars(there.options).update(options)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        there.options.tls_port = free.getsockname()[1]
+    there.options.tls_port = free_port()
     listeners = {name: socket.create_server(("127.0.0.1", 0)) for name in ("http", "s3")}
     for name, each in listeners.items():
         each.setblocking(False)

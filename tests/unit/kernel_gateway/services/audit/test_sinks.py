@@ -26,6 +26,7 @@ from kernel_gateway.storage import audit_chain
 from kernel_gateway.storage.audit import AuditRow
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.states.gateways import Place
+from tests.doubles.server_process import free_port
 from tests.unit.kernel_gateway.services.audit.test_chain import Log
 
 GUARD_SECONDS = 300
@@ -139,11 +140,6 @@ async def delivered(log: Log, records: int) -> None:
 
 def targets(lines: list[bytes]) -> list[str]:
     return [json.loads(each)["chain"]["target"] for each in lines]
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        return int(one.getsockname()[1])
 
 
 @pytest.fixture(autouse=True)
