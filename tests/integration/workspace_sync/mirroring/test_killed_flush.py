@@ -242,7 +242,6 @@ def test_at_each_request_to_s3(s3: Stage) -> None:
     assert s3.proxy.killed_at > {"UploadPart", "CompleteMultipartUpload", "CopyObject", "PutObject", "DeleteObjects"}
 
 
-@pytest.mark.sample("kills")
 def test_code_that_goes_back_to_what_was_before_is_stored_as_that(local: Stage) -> None:
     """The store may have newer bytes of the same size than the manifest says, and the directory the older ones.
 
