@@ -94,18 +94,19 @@ async def keep(
     executions: int | None = None,
     at: float | None = None,
     own_id: str = "",
+    end_id: str = "",
     memory_bytes: int | None = None,
     held_bytes: int | None = None,
 ) -> Kept:
     """Have the kernel write its variables down, as of a time and so many executions, if those are known.
 
-    With an id of its own it can be ended by `stop`, and leaves room on the disk. With `memory_bytes` it ends once its
-    memory has grown by so much, from now or from the `held_bytes` that it has said before. Raises `DeadlineExceeded`,
-    `SandboxFailed`, a failed hub's error.
+    With an id of its own it can be ended by `stop`, and leaves room on the disk; with an `end_id` only the first. With
+    `memory_bytes` it ends once its memory has grown by so much, from now or from the `held_bytes` that it has said
+    before. Raises `DeadlineExceeded`, `SandboxFailed`, a failed hub's error.
     """
     stamp = {"generation": hub.generation, "executions": executions, "at": at}
     content = {"do": "keep", "bytes": most_bytes, "seconds": seconds, "stamp": stamp, "id": own_id}
-    content |= {"memory": memory_bytes, "held": held_bytes}
+    content |= {"memory": memory_bytes, "held": held_bytes, "end_id": end_id}
     return await _ask(hub, content, seconds - KEEP_SECONDS + ANSWER_SECONDS, _Kept)
 
 

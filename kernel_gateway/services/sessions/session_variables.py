@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 KEEP_SECONDS: Final = 30.0
-"""After how long no further variable is begun where somebody has asked for all of them."""
+"""After how long no further variable is begun where somebody has asked for all of them, and what goes on is ended."""
 IDLE_SECONDS: Final = 1.0
 """After the last code has ended: callers that come back at once are not held up."""
 BACK_OFF: Final = 20.0
@@ -291,7 +291,14 @@ class SessionVariables:
         hub, executions, at = kernel.hub, self._live.executions, self._live.now()
         if hub is None:
             raise SandboxUnavailable("the kernel is being replaced: try again")
-        found = await kept_variables.keep(hub, most_bytes, KEEP_SECONDS, executions=executions, at=at)
+        end_id = uuid.uuid4().hex
+        ending = asyncio.get_running_loop().call_later(KEEP_SECONDS, _stop, hub, end_id)
+        try:
+            found = await kept_variables.keep(
+                hub, most_bytes, KEEP_SECONDS, executions=executions, at=at, end_id=end_id
+            )
+        finally:
+            ending.cancel()
         if await self._learn(kernel) and kernel.hub is hub:
             self._kept = _Kept(kernel, hub.generation, at, executions, _count(found) or 0)
         return found.variables
@@ -494,6 +501,12 @@ class SessionVariables:
             return None
         free = usage.memory_limit_bytes * (self._most_percent or 100) // 100 - usage.memory_held_bytes
         return _Room(hub, now, free) if hub is not None and free > 0 else None
+
+
+def _stop(hub: Hub, end_id: str) -> None:
+    """A value's own code that has not come to an end is ended: else the session could never be hibernated or forked."""
+    with suppress(KernelsError):  # it is being replaced
+        kept_variables.stop(hub, end_id)
 
 
 def _count(found: kept_variables.Kept) -> int | None:

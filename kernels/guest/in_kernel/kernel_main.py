@@ -341,16 +341,17 @@ class Kernel(IPythonKernel):
     def _keep(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Write variables down; one with an id is of the service's own accord, with what bounds it."""
         shell, own = cast("Any", self.shell), asked.get("id", "")
+        ended_by = own or asked.get("end_id", "")
         names, hidden = shell.user_ns, shell.user_ns_hidden
         if self._contexts is not None and not self._contexts.is_default:
             return {"status": "error", "evalue": "the code ran in a context of its own"}
         if own and self._kept is None and holds_nothing(names, hidden):
             return {"status": "ok", "variables": []}
         kept = self._load_kept()
-        kept.is_unwanted = lambda: bool(own) and self._stopped == own
+        kept.is_unwanted = lambda: bool(ended_by) and self._stopped == ended_by
         kept.is_awaited = lambda: bool(own) and self._awaited == own
         limits = asked["bytes"], asked["seconds"], asked.get("stamp", {})
-        show, self._keeping = warnings.showwarning, own
+        show, self._keeping = warnings.showwarning, ended_by
         if own:
             warnings.showwarning = lambda *_warning, **_more: None  # nobody has asked for what it would be about
         try:

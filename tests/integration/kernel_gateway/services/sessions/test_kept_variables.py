@@ -445,5 +445,27 @@ def test_a_session_that_keeps_nothing_asks_its_kernel_for_nothing(
     on_session(test)
 
 
+def test_a_value_without_an_end_keeps_no_session_from_being_hibernated(
+    on_session: OnSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_variables, "KEEP_SECONDS", 3.0)
+    code = """
+import time
+class Endless:
+    def __reduce__(self): time.sleep(10_000)
+endless, before = Endless(), 1
+"""
+
+    async def test(gateway: Gateway, _session: Session) -> None:
+        session = await gateway.start(environment="keeps", keep_variables="off")
+        await gateway.run(session, code)
+        found = await gateway.services.hibernation.hibernate(gateway.me, session.id)
+        assert found.hibernated is not None
+        assert {each.name for each in found.hibernated.variables if each.outcome == "lost"} >= {"endless"}
+        assert (await gateway.run(session, "time.time() > 0 and Endless")).status == "ok"
+
+    on_session(test)
+
+
 async def skip(_variables: SessionVariables, _kernel: SandboxedKernel) -> None:
     pass
