@@ -22,6 +22,7 @@ from tests.integration.kernel_gateway.faces.jupyter.wire import (
     text_of,
     unpacked,
 )
+from tests.integration.kernel_gateway.server.eventually import eventually
 from tests.running_service import RunningService
 
 COMM = """
@@ -115,6 +116,8 @@ def test_cells_are_in_the_notebook_with_who_ran_them(owner: Face, guest: Face, s
     with guest.wire() as wire:
         wire.run("'run by a person'")
     with service.client() as client:
+        # A client hears that its kernel is idle before the end is written down.
+        eventually(lambda: client.list_executions(owner.kernel_id, newest_first=True).items[0].status == "ok")
         notebook = json.loads(client.notebook(owner.kernel_id))
     (cell,) = [each for each in notebook["cells"] if "".join(each["source"]) == "'run by a person'"]
     about = cell["metadata"]["sandcell"]
