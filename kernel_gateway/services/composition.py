@@ -248,7 +248,11 @@ class Services(Foundation):
             pools=self.pools,
         )
         self._carried = CarriedVariables(
-            self.runtime, self.database, self.settings.state_path / "carried", self._disk_room.require
+            self.runtime,
+            self.database,
+            self.settings.state_path / "carried",
+            self._disk_room.require,
+            most_bytes=self.settings.hibernated_mb << 20,
         )
         self.hibernation = Hibernation(self.waking, self.readiness, self.registry)
         self._build_checkpoints(snapshots)

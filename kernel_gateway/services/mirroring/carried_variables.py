@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 import structlog
+from sqlalchemy import Connection
 
-from kernel_gateway.errors import GatewayError, translated
+from kernel_gateway.errors import GatewayError, QuotaReached, translated
 from kernel_gateway.services.mirroring.snapshots import DIRECTORY, OVERHEAD_BYTES, PIECE_BYTES
-from kernel_gateway.storage import executions, sessions
+from kernel_gateway.storage import executions, hibernations, sessions
 from kernel_gateway.storage.database import Database
 from kernels.errors import KernelsError, SandboxFailed
 from kernels.guest.workspace.batch import head
@@ -42,12 +43,20 @@ class CarriedVariables:
     """Of all sessions of this service, in `directory`; at most one state of each."""
 
     def __init__(
-        self, runtime: SandboxRuntime, database: Database, directory: Path, require_room: Callable[[int], None]
+        self,
+        runtime: SandboxRuntime,
+        database: Database,
+        directory: Path,
+        require_room: Callable[[int], None],
+        *,
+        most_bytes: int,
     ) -> None:
+        """All of one principal's take `most_bytes` with what hibernated sessions take."""
         self._runtime = runtime
         self._database = database
         self._directory = directory
         self._require_room = require_room
+        self._most_bytes = most_bytes
 
     async def take(self, session_id: str, sandbox_id: str, generation: int, most_bytes: int) -> str | None:
         """Copy what kernels of a lost sandbox have kept, before its disk goes; in a sentence why that is not possible.
@@ -64,6 +73,9 @@ class CarriedVariables:
                     if file.tell():
                         await asyncio.to_thread(_sync, file)
                 if unfinished.stat().st_size:
+                    own, hibernated = await self._database.run(lambda c: _find_own(c, session_id))
+                    # Nothing waits from here on: others that are taken meanwhile see this one.
+                    self._require_quota(session_id, own, hibernated + unfinished.stat().st_size)
                     for older in self._list(session_id):
                         older.unlink()
                     unfinished.replace(self._directory / f"{session_id}.{generation}")
@@ -75,6 +87,16 @@ class CarriedVariables:
         finally:
             unfinished.unlink(missing_ok=True)
         return None
+
+    def _require_quota(self, session_id: str, own: set[str], taken: int) -> None:
+        """`own`: all sessions of its principal."""
+        taken += sum(each.stat().st_size for other in own - {session_id} for each in self._list(other))
+        if taken > self._most_bytes:
+            raise QuotaReached(
+                f"with your hibernated sessions and those of other lost sandboxes they take {taken:,} bytes, which is"
+                f" more than {self._most_bytes:,} (hibernated_mb): use or stop such a session",
+                quota=self._most_bytes,
+            )
 
     async def _copy(self, sandbox_id: str, file: BinaryIO, most_bytes: int) -> None:
         try:
@@ -149,6 +171,13 @@ class CarriedVariables:
 
     def _list(self, session_id: str) -> list[Path]:
         return [each for each in self._directory.glob(f"{session_id}.*") if each.suffix[1:].isdecimal()]
+
+
+def _find_own(connection: Connection, session_id: str) -> tuple[set[str], int]:
+    """The sessions of a session's principal, and what its hibernated ones take."""
+    rows = {row.id: row.principal_id for row in sessions.list_live(connection)}
+    principal = rows.get(session_id, "")
+    return {each for each, owner in rows.items() if owner == principal}, hibernations.sum_bytes(connection, principal)
 
 
 def _list(directory: int) -> list[str]:

@@ -215,6 +215,19 @@ def test_what_no_kernel_has_written_is_not_taken(make_service: MakeService, code
         assert why in session.show()["restored"]["why"]
 
 
+def test_what_is_carried_counts_with_hibernated_sessions(make_service: MakeService) -> None:
+    service = make_service(hibernated_mb=1, **DEFAULT)
+    with Rest(service) as rest, fill(service, rest, "many = bytes(600_000)") as first:
+        lose_sandbox(service, first)
+        with fill(service, rest, "many = bytes(700_000)") as second:
+            lose_sandbox(service, second)
+            assert len(carried(service)) == 1, "there is no room for both"
+            assert second.run("1")["status"] == "ok"
+            why = second.show()["restored"]["why"]
+            assert "bytes, which is more than 1,048,576 (hibernated_mb): use or stop such a session" in why
+        assert first.run("len(many)")["outputs"][0]["data"]["text/plain"] == "600000"
+
+
 def test_a_restart_on_request_and_the_end_leave_nothing(make_service: MakeService) -> None:
     service = make_service(**DEFAULT)
     with Rest(service) as rest:
