@@ -13,14 +13,14 @@ import os
 import re
 import stat
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
 import structlog
 from sqlalchemy import Connection
 
-from kernel_gateway.errors import GatewayError, QuotaReached, translated
+from kernel_gateway.errors import DatabaseUnavailable, GatewayError, QuotaReached, translated
 from kernel_gateway.services.mirroring.snapshots import DIRECTORY, OVERHEAD_BYTES, PIECE_BYTES
 from kernel_gateway.storage import executions, hibernations, sessions
 from kernel_gateway.storage.database import Database
@@ -73,9 +73,10 @@ class CarriedVariables:
                     if file.tell():
                         await asyncio.to_thread(_sync, file)
                 if unfinished.stat().st_size:
-                    own, hibernated = await self._database.run(lambda c: _find_own(c, session_id))
-                    # Nothing waits from here on: others that are taken meanwhile see this one.
-                    self._require_quota(session_id, own, hibernated + unfinished.stat().st_size)
+                    with suppress(DatabaseUnavailable):  # the database is away: what cannot be counted is kept
+                        own, hibernated = await self._database.run(lambda c: _find_own(c, session_id))
+                        # Nothing waits from here on: others that are taken meanwhile see this one.
+                        self._require_quota(session_id, own, hibernated + unfinished.stat().st_size)
                     for older in self._list(session_id):
                         older.unlink()
                     unfinished.replace(self._directory / f"{session_id}.{generation}")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import signal
+import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -226,6 +228,17 @@ def test_what_is_carried_counts_with_hibernated_sessions(make_service: MakeServi
             why = second.show()["restored"]["why"]
             assert "bytes, which is more than 1,048,576 (hibernated_mb): use or stop such a session" in why
         assert first.run("len(many)")["outputs"][0]["data"]["text/plain"] == "600000"
+
+
+def test_what_cannot_be_counted_is_kept(make_service: MakeService) -> None:
+    service = make_service(**DEFAULT)
+    with Rest(service) as rest, fill(service, rest) as session:
+        place, database = sandbox_of(service), service.data_dir / "state" / "sandcell.db"
+        with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            os.kill(int((place / "bundle" / "pid").read_text()), signal.SIGKILL)
+            eventually(lambda: [each for each in carried(service) if each.suffix[1:].isdecimal()])
+        require_all_back(session)
 
 
 def test_a_restart_on_request_and_the_end_leave_nothing(make_service: MakeService) -> None:
