@@ -33,6 +33,7 @@ class Attempt:
     """One attempt; `name` says what is tried.
 
     `expect` is the outcome, or one per runtime where they differ (gVisor is a kernel of its own and has other words).
+    `newer` is what a build of gVisor's of 2024 says where it has other words than that of 2022.
     `where`: a `process` of its own in Python, a `shell`, or the session's `kernel` itself. `check` runs on the host
     afterwards, and asserts. `seek` is a program that runs in the position of a predecessor who made the same attempt,
     whose mark it knows as `PREDECESSOR`; it must print nothing and raise nothing.
@@ -45,9 +46,11 @@ class Attempt:
     check: Callable[[Scene], None] | None = None
     seek: str = ""
     seconds: float = 120
+    newer: str = ""
 
     def __post_init__(self) -> None:
         outcomes = [self.expect] if isinstance(self.expect, str) else list(self.expect.values())
+        outcomes += [self.newer] if self.newer else []
         if "done" in outcomes or not all(outcomes):
             raise ValueError(f"{self.name}: an attempt that ends in peace is no refusal")
         if not isinstance(self.expect, str) and set(self.expect) != set(RUNTIMES):
@@ -56,6 +59,10 @@ class Attempt:
     def expected(self, runtime: str) -> str:
         """The outcome under this runtime."""
         return self.expect if isinstance(self.expect, str) else self.expect[runtime]
+
+    def refusals(self, runtime: str) -> set[str]:
+        """The outcomes of which one is expected, whichever build of the runtime there is."""
+        return {self.expected(runtime), *([self.newer] if self.newer and runtime == "runsc" else [])}
 
     @property
     def slug(self) -> str:

@@ -18,16 +18,21 @@ FAMILY = Family(
             "ask the 32-bit table who one is",
             CALL.format(code="b814000000cd80c3"),
             {"runc": "SIGSYS", "runsc": "said: -9"},
+            newer="said: -1",
         ),
         # mov eax, 21 (mount of the 32-bit table); int 0x80; ret
         Attempt(
-            "mount by the 32-bit table", CALL.format(code="b815000000cd80c3"), {"runc": "SIGSYS", "runsc": "said: -22"}
+            "mount by the 32-bit table",
+            CALL.format(code="b815000000cd80c3"),
+            {"runc": "SIGSYS", "runsc": "said: -22"},
+            newer="said: -1",
         ),
         # mov eax, 26 (ptrace of the 32-bit table); mov ebx, 16; mov ecx, 1; int 0x80; ret
         Attempt(
             "trace the guest by the 32-bit table",
             CALL.format(code="53b81a000000bb10000000b901000000cd805bc3"),
             {"runc": "SIGSYS", "runsc": "said: -22"},
+            newer="said: -1",
         ),
         # push rbp; mov eax, 20; mov rbp, rsp; sysenter: no instruction of 64-bit code, or the 32-bit table's.
         # Where Linux finds no sixth argument it goes back to the 32-bit entry, which a 64-bit process does not have.

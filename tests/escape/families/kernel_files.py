@@ -80,6 +80,7 @@ FAMILY = Family(
             "read files of the kernel that are masked",
             f"print([name for name in {MASKED!r} if os.path.exists('/proc/' + name) and read('/proc/' + name)])",
             "said: []",
+            newer="EACCES",
         ),
         Attempt(
             "read how the host was started",
@@ -99,6 +100,7 @@ FAMILY = Family(
             "os.stat('/dev/null').st_rdev)\n"
             "if os.path.exists(path): write(path, 'h')",
             "said: True",
+            newer="EACCES",
         ),
         Attempt(
             "read the memory of the kernel",
@@ -196,6 +198,7 @@ FAMILY = Family(
             "see the control groups of the host",
             "print({line.split(':')[2].strip() for line in open('/proc/self/cgroup')})",
             {"runc": "said: {'/'}", "runsc": "said: set()"},
+            newer="said: {'/'}",
         ),
         Attempt(
             "see control groups of others",

@@ -114,8 +114,9 @@ FAMILY = Family(
             Attempt(
                 f"join the {kind} namespace of the guest",
                 f"syscall('setns', os.open('/proc/1/ns/{file}', 0), 0)",
-                # gVisor has but three of them.
+                # gVisor had but three of them.
                 {"runc": "EACCES", "runsc": "EPERM" if kind in ("user", "pid", "network") else "ENOENT"},
+                newer="EPERM",
             )
             for kind, file in FILES.items()
         ),
@@ -133,6 +134,7 @@ FAMILY = Family(
                 "runsc": "exit 1: nsenter: cannot open /proc/1/ns/mnt: No such file or directory",
             },
             "shell",
+            newer="exit 1: nsenter: reassociate to namespace 'ns/pid' failed: Operation not permitted",
         ),
         Attempt(
             "find the parent of the user namespace",

