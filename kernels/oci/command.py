@@ -26,7 +26,6 @@ from kernels.oci.namespaces import apart
 
 _ERROR_BYTES: Final = 2000
 _QUESTION_SECONDS: Final = 10
-_PLAIN_CHECKPOINT: Final = ("-compression=none", "-exclude-committed-zero-pages")
 _SOURCES: Final = "sources.json"
 """In a bundle: the host paths that the runtime has to find behind `apart.PLACE`."""
 
@@ -36,10 +35,11 @@ class OciProgram:
     """An OCI runtime's executable and how it spells what we ask of it; `always` goes before the verb.
 
     `platforms` are gVisor's ways to intercept system calls, the first that the build has is taken: a runtime that has
-    some brings a kernel of its own. `if_known` are flags given to builds that have them. `mapped` runtimes reach what
-    the bundle binds as the sandbox's root, and need a way to it. `top` runtimes take a relative group of cgroup v1 for
-    one below the topmost. `unified_apart` runtimes must not see the empty v2 hierarchy of a hybrid host. `one_proc`
-    runtimes mount proc nowhere but at the top.
+    some brings a kernel of its own. `if_known` are flags given to builds that have them, `checkpoint_if_known` those of
+    its verb `checkpoint`, by which it saves and restores sooner. `mapped` runtimes reach what the bundle binds as the
+    sandbox's root, and need a way to it. `top` runtimes take a relative group of cgroup v1 for one below the topmost.
+    `unified_apart` runtimes must not see the empty v2 hierarchy of a hybrid host. `one_proc` runtimes mount proc
+    nowhere but at the top.
     """
 
     program: str
@@ -48,6 +48,7 @@ class OciProgram:
     delete: tuple[str, ...] = ("delete", "--force")
     platforms: tuple[str, ...] = ()
     if_known: tuple[str, ...] = ()
+    checkpoint_if_known: tuple[str, ...] = ()
     mapped: bool = False
     top: bool = False
     unified_apart: bool = False
@@ -68,6 +69,7 @@ RUNSC: Final = OciProgram(
     ),
     platforms=("systrap", "ptrace"),
     if_known=("--directfs=false",),
+    checkpoint_if_known=("--compression=none", "--exclude-committed-zero-pages"),
     mapped=True,
 )
 # The three that the tests hold to the whole profile.
@@ -131,14 +133,11 @@ class OciCommand:
         known = self._ask("flags").split()
         if not known:  # without them a flag that closes something would be left out unsaid
             raise RuntimeUnusable(f"{self.program} does not say which flags it has; see whether `runsc flags` answers")
-        new = (flag for flag in self._program.if_known if flag.partition("=")[0].removeprefix("-") in known)
-        return (f"--platform={platform}", *self._program.always, *new)
+        return (f"--platform={platform}", *self._program.always, *_choose_known(self._program.if_known, known))
 
     @functools.cached_property
     def _checkpoint_options(self) -> tuple[str, ...]:
-        """What has this build save sooner and restore sooner: older ones compress, and know no flag for it."""
-        offered = self._ask("help", "checkpoint").split()
-        return tuple(flag for flag in _PLAIN_CHECKPOINT if flag.partition("=")[0] in offered)
+        return _choose_known(self._program.checkpoint_if_known, self._ask("help", "checkpoint").split())
 
     def require(self) -> None:
         """Raise `RuntimeUnusable` when the program is not there, or is a build that cannot do what is needed."""
@@ -254,6 +253,11 @@ class OciCommand:
             raise SandboxFailed(f"{self.program} {arguments[0]} did not end in {seconds:g} s") from None
         if status != 0:
             raise SandboxFailed(f"{self.program} {arguments[0]} failed: {_read_tail(output).strip() or status}")
+
+
+def _choose_known(flags: tuple[str, ...], said: list[str]) -> tuple[str, ...]:
+    """Those of the flags that a build has, by the words of its help, which names each with one dash."""
+    return tuple(flag for flag in flags if flag.partition("=")[0].removeprefix("-") in said)
 
 
 def _put_group_at_top(config: dict[str, Any]) -> dict[str, Any]:

@@ -137,13 +137,14 @@ def for_gvisor(usual: dict[str, Any]) -> dict[str, Any]:
     Its filters have at most 4,096 instructions, of which some builds take a dozen for each comparison. But of the rules
     for one call the first that fits holds, so what is refused can stand before the rest.
     """
-    refused = {"ioctl", "prctl", "setsockopt"}
-    rules = [rule for rule in usual["syscalls"] if refused.isdisjoint(rule["names"])]
+    shorter = _refuse_before_the_rest()
+    replaced = {name for rule in shorter for name in rule["names"]}
+    rules = [rule for rule in usual["syscalls"] if replaced.isdisjoint(rule["names"])]
     known = [rule for rule in rules if "errnoRet" not in rule]
     told = [{**rule, "action": "SCMP_ACT_ALLOW"} for rule in rules if "errnoRet" in rule]
     for rule in told:
         del rule["errnoRet"]
-    return {**usual, "syscalls": [*known, *told, _allow("pselect"), *_refuse_before_the_rest()]}  # pselect6
+    return {**usual, "syscalls": [*known, *told, _allow("pselect"), *shorter]}  # pselect6
 
 
 def _refuse_before_the_rest() -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ STOP_SECONDS = 120
 
 
 def free_port() -> int:
-    """Below those that the kernel gives out by itself, lest a connection of another test has it before its server."""
+    """Below those that the kernel gives out by itself: a connection of another test could have one of them first."""
     first_given_out = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     ports = range(12_000, max(first_given_out, 30_000))
     while True:

@@ -91,7 +91,7 @@ class CarriedVariables:
 
     def _require_quota(self, session_id: str, own: set[str], taken: int) -> None:
         """`own`: all sessions of its principal."""
-        taken += sum(each.stat().st_size for other in own - {session_id} for each in self._list(other))
+        taken += sum(each.stat().st_size for each in self._list("*") if each.stem in own - {session_id})
         if taken > self._most_bytes:
             raise QuotaReached(
                 f"with your hibernated sessions and those of other lost sandboxes they take {taken:,} bytes, which is"

@@ -292,7 +292,7 @@ class SessionVariables:
         if hub is None:
             raise SandboxUnavailable("the kernel is being replaced: try again")
         end_id = uuid.uuid4().hex
-        ending = asyncio.get_running_loop().call_later(KEEP_SECONDS, _stop, hub, end_id)
+        ending = asyncio.get_running_loop().call_later(KEEP_SECONDS, _end_late_look, hub, end_id)
         try:
             found = await kept_variables.keep(
                 hub, most_bytes, KEEP_SECONDS, executions=executions, at=at, end_id=end_id
@@ -329,10 +329,6 @@ class SessionVariables:
         """Have what is being kept come to an end. Raises our errors."""
         if self._asked and kernel.hub is not None:
             kept_variables.stop(kernel.hub, self._own_id)
-
-    def _end_late_look(self, kernel: SandboxedKernel) -> None:
-        with suppress(KernelsError):  # it is being replaced
-            self._end_look(kernel)
 
     def forget(self) -> None:
         """The next kernel is to be blank, as somebody has asked for."""
@@ -456,7 +452,7 @@ class SessionVariables:
             return  # it is to be given those of the one before first, which keeping would remove
         executions, at, self._asked = self._live.executions, self._live.now(), True
         self._own_id, began = uuid.uuid4().hex, loop.time()
-        ending = loop.call_later(LOOK_SECONDS, self._end_late_look, kernel)
+        ending = loop.call_later(LOOK_SECONDS, _end_late_look, hub, self._own_id)
         if self._live.waiting:
             self.code_waits()
         try:
@@ -503,10 +499,10 @@ class SessionVariables:
         return _Room(hub, now, free) if hub is not None and free > 0 else None
 
 
-def _stop(hub: Hub, end_id: str) -> None:
+def _end_late_look(hub: Hub, look_id: str) -> None:
     """A value's own code that has not come to an end is ended: else the session could never be hibernated or forked."""
     with suppress(KernelsError):  # it is being replaced
-        kept_variables.stop(hub, end_id)
+        kept_variables.stop(hub, look_id)
 
 
 def _count(found: kept_variables.Kept) -> int | None:

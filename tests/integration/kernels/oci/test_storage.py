@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from pathlib import Path
 
 from kernels.oci import storage
+from tests.integration.kernel_gateway.server.eventually import eventually
 
 
 def loop_devices(image: Path) -> list[str]:
@@ -35,7 +35,5 @@ def test_an_image_that_is_still_in_use_somewhere_is_mounted_with_what_is_not_on_
         for each in (first, second):
             storage.unmount(each)
     # A service that looks for the device of an image opens all that are in use: one goes when the last has closed it.
-    give_up = time.monotonic() + 120
-    while loop_devices(image) and time.monotonic() < give_up:
-        time.sleep(0.02)
+    eventually(lambda: not loop_devices(image))
     assert loop_devices(image) == []
