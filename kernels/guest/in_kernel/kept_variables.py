@@ -54,6 +54,8 @@ BACK_OFF = 20.0
 """While code waits, what took so much of a processor is not looked at again for so many times as long."""
 QUICK_SECONDS = 0.001
 """What takes no more is looked at each time."""
+PAUSE_SECONDS = 0.02
+"""What took longer is looked at once so long no code has come: a program that sends the next at once sends it sooner."""
 SLOW_SECONDS = 0.1
 """What took longer, by the clock, is looked at after all others the next time: else they would have no time left."""
 LOOK_SECONDS = 0.005
@@ -88,6 +90,8 @@ class KeptVariables:
         """Whether there is no more time for what is being kept: another thread may say so."""
         self.is_awaited: Callable[[], bool] = lambda: False
         """Whether code waits for it: values that were looked at not long ago stay as they were then."""
+        self.pause: Callable[[float], object] = lambda _seconds: None
+        """Wait so long for one of these to become true."""
         self._due: dict[str, float] = {}
         """By name, when a value is looked at again even if code waits, by the monotonic clock."""
         self._slow: dict[str, float] = {}
@@ -163,11 +167,14 @@ class KeptVariables:
         first: dict[int, str] = {}
         values = {name: value for name, value in kept if first.setdefault(id(value), name) is name}
         shared = _Shared()
-        left = most_bytes
+        left, paused = most_bytes, False
         # Code that comes does not wait for what took long, and what is quick finds time.
         for name in sorted(values, key=lambda name: (self._slow.get(name, 0.0), name in self._due)):
             row = old.get(name, {})
             if not _is_unchanged(values[name], row, left):
+                if name in self._due and not paused:
+                    self.pause(PAUSE_SECONDS)
+                    paused = True
                 row = self._write(name, names, row, left)
                 shared.note(name, row.pop("shares", {}))
             rows[name] = row

@@ -159,6 +159,8 @@ class Kernel(IPythonKernel):
         self._reporter: Any = None
         self._contexts: Any = None
         self._kept: Any = None
+        self._hurried = threading.Event()
+        """Said to the thread that keeps variables: one of these ids has come."""
         self._free_memory: Any = None
         super().__init__(**options)
         for comm in ("comm_open", "comm_msg", "comm_close"):
@@ -322,9 +324,11 @@ class Kernel(IPythonKernel):
                 reply, content = "sandcell_deleted_reply", {"status": "ok", "path": load("deleted_files").find()}
             elif STOP_REQUEST in asked and request["content"].get("awaited"):
                 self._awaited = str(request["content"]["id"])
+                self._hurried.set()
                 return
             elif STOP_REQUEST in asked:  # nobody waits for an answer
                 self._stopped = str(request["content"]["id"])
+                self._hurried.set()
                 asyncio.get_running_loop().call_later(STOP_SECONDS, self._end_value, self._stopped)
                 return
             else:
@@ -350,6 +354,8 @@ class Kernel(IPythonKernel):
         kept = self._load_kept()
         kept.is_unwanted = lambda: bool(ended_by) and self._stopped == ended_by
         kept.is_awaited = lambda: bool(own) and self._awaited == own
+        self._hurried.clear()  # what was said before is seen by these two
+        kept.pause = lambda seconds: not own or kept.is_awaited() or kept.is_unwanted() or self._hurried.wait(seconds)
         limits = asked["bytes"], asked["seconds"], asked.get("stamp", {})
         show, self._keeping = warnings.showwarning, ended_by
         if own:

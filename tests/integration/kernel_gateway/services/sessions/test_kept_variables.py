@@ -300,6 +300,38 @@ def test_code_that_waits_for_what_is_kept_each_time_hastens_it(on_session: OnSes
     on_session(test)
 
 
+PAUSE = """
+class Seen:
+    def __reduce__(self):
+        open("seen", "w").close()
+        return int, (1,)
+_kept = get_ipython().kernel._kept
+_kept.keep.__globals__["PAUSE_SECONDS"] = 500.0
+_kept._due["large"] = float("inf")  # as if it had taken long not long ago
+large[0], seen = 1, Seen()
+"""
+
+
+def test_what_takes_long_is_not_begun_while_code_may_come_at_once(on_session: OnSession) -> None:
+    async def test(gateway: Gateway, _session: Session) -> None:
+        session = await gateway.start(environment="keeps", keep_variables="each")
+        live = await gateway.services.registry.require(gateway.me, session.id)
+        await gateway.run(session, "large = bytearray(1_000_000)")
+        await gateway.run(session, PAUSE)
+
+        async def is_seen() -> bool:
+            return Path(live.sandbox.kernel.info.workspace_directory, "seen").exists()
+
+        await gateway.until(is_seen)
+        ended = await gateway.run(session, "import os; os._exit(1)")
+        assert ended.death is not None
+        assert await gateway.text(session, "large[0], seen") == "(0, 1)"
+        told = {each.name: (each.outcome, each.why) for each in (await restored(gateway, session)).variables}
+        assert told.items() >= {"large": ("stale", "there was no time for it"), "seen": ("restored", None)}.items()
+
+    on_session(test)
+
+
 STUCK = """
 class Stuck:
     def __reduce__(self):

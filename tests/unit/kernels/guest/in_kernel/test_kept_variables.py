@@ -405,6 +405,24 @@ def test_code_that_comes_while_a_large_value_is_looked_at_waits_for_a_piece_of_i
     assert (found["large"][-1], found["small"]) == (0, [1, 2])
 
 
+def test_before_what_took_long_it_waits_once_for_code_that_comes_at_once(tmp_path: Path) -> None:
+    looks: list[object] = []
+    names = {name: Late(partial(looks.append, name)) for name in ("large", "larger", "small")}
+    kept = new(tmp_path)
+    kept.pause = looks.append
+    keep(kept, names)
+    assert looks == ["large", "larger", "small"], "nothing has taken long yet"
+    looks.clear()
+    kept._due = dict.fromkeys(("large", "larger"), float("inf"))
+    keep(kept, names)
+    assert looks == ["small", kept_variables.PAUSE_SECONDS, "large", "larger"]
+    looks.clear()
+    kept.is_awaited = lambda: kept_variables.PAUSE_SECONDS in looks  # code comes while it waits
+    told = keep(kept, names)["variables"]
+    assert looks == ["small", kept_variables.PAUSE_SECONDS]
+    assert [each["why"] for each in told] == [NO_TIME, NO_TIME, ""]
+
+
 def test_what_took_long_is_looked_at_last_and_keeps_its_place(tmp_path: Path) -> None:
     looks: list[str] = []
     large, small = (Late(partial(looks.append, name)) for name in ("large", "small"))
