@@ -55,7 +55,7 @@ BACK_OFF = 20.0
 QUICK_SECONDS = 0.001
 """What takes no more is looked at each time."""
 PAUSE_SECONDS = 0.02
-"""What took longer is looked at once so long no code has come: a program that sends the next at once sends it sooner."""
+"""What took longer is looked at once no code has come for so long: a program that sends on at once does so sooner."""
 SLOW_SECONDS = 0.1
 """What took longer, by the clock, is looked at after all others the next time: else they would have no time left."""
 LOOK_SECONDS = 0.005
