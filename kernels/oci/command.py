@@ -35,11 +35,12 @@ class OciProgram:
     """An OCI runtime's executable and how it spells what we ask of it; `always` goes before the verb.
 
     `platforms` are gVisor's ways to intercept system calls, the first that the build has is taken: a runtime that has
-    some brings a kernel of its own. `if_known` are flags given to builds that have them, `checkpoint_if_known` those of
-    its verb `checkpoint`, by which it saves and restores sooner. `mapped` runtimes reach what the bundle binds as the
-    sandbox's root, and need a way to it. `top` runtimes take a relative group of cgroup v1 for one below the topmost.
-    `unified_apart` runtimes must not see the empty v2 hierarchy of a hybrid host. `one_proc` runtimes mount proc
-    nowhere but at the top.
+    some brings a kernel of its own. Systrap comes last: where the host kills one of its processes for want of memory,
+    gVisor (20240729) waits for that one for ever. `if_known` are flags given to builds that have them,
+    `checkpoint_if_known` those of its verb `checkpoint`, by which it saves and restores sooner. `mapped` runtimes reach
+    what the bundle binds as the sandbox's root, and need a way to it. `top` runtimes take a relative group of cgroup v1
+    for one below the topmost. `unified_apart` runtimes must not see the empty v2 hierarchy of a hybrid host. `one_proc`
+    runtimes mount proc nowhere but at the top.
     """
 
     program: str
@@ -67,7 +68,7 @@ RUNSC: Final = OciProgram(
         "--file-access-mounts=shared",
         "--cpu-num-from-quota",
     ),
-    platforms=("systrap", "ptrace"),
+    platforms=("ptrace", "systrap"),
     if_known=("--directfs=false",),
     checkpoint_if_known=("--compression=none", "--exclude-committed-zero-pages"),
     mapped=True,
