@@ -26,7 +26,7 @@ from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage import hibernations, sessions
 from kernel_gateway.storage.database import Database
-from kernels.errors import Death, KernelsError
+from kernels.errors import KernelsError
 from kernels.sandbox import SandboxInfo, SandboxRuntime
 
 log = structlog.get_logger(__name__)
@@ -101,8 +101,7 @@ class Reconciler:
                 self._background.spawn(live.sandbox.reopen_egress(), f"egress of {live.id}")
             kernel = live.sandbox.kernel
             if kernel is not None and live.ending is None and not await self._runtime.running(live.sandbox.id):
-                lost = live.sandbox.lose(kernel, Death("sandbox", "the sandbox's first process is gone"))
-                self._background.spawn(lost, f"lose {live.id}")
+                self._background.spawn(kernel.note_end(), f"lose {live.id}")
         self._dead_sandboxes.retry()
         await self._remove_orphans(infos)
         forget_absent(self._registry, self._clock.now() - self._settings.attach_keep_seconds, self._background)

@@ -625,12 +625,16 @@ class SandboxedKernel:
             )
             runs = await self._runs()
             if runs is False:
-                self._sandbox_gone(await sandbox_death(self._kills, self.describe_loss(ALL_GONE)))
+                await self.note_end()
                 return
             latest = loop.time() if runs is None else self.guest.heard
             heard, silences = (latest, 0) if latest > heard else (heard, silences + 1)
             await asyncio.sleep(_SILENCE_PAUSE_SECONDS)
         self._sandbox_gone(silent_death(loop.time() - heard, self.describe_loss(ALL_GONE)))
+
+    async def note_end(self) -> None:
+        """The sandbox's first process is gone, as whoever calls has seen: all that waits for it hears why."""
+        self._sandbox_gone(await sandbox_death(self._kills, self.describe_loss(ALL_GONE)))
 
     async def _runs(self) -> bool | None:
         """Whether the sandbox's first process is there; None while that cannot be known."""

@@ -217,6 +217,30 @@ def test_a_session_outlives_its_sandbox(on_gateway: OnGateway) -> None:
     on_gateway(sandbox_killed)
 
 
+async def lost_before_its_kernel_says_so(gateway: Gateway) -> None:
+    session = await gateway.start()
+    running = await gateway.submit(session, "import time\nopen('begun', 'w').close()\ntime.sleep(3600)")
+    kernel = (await gateway.services.registry.require(gateway.me, session.id)).sandbox.kernel
+    await gateway.until(lambda: asyncio.to_thread(Path(kernel.info.workspace_directory, "begun").exists))
+    kernel._watching.cancel()
+    data_dir = Path(gateway.services.settings.data_dir)
+    os.kill(int((data_dir / "sandboxes" / session.id / "bundle" / "pid").read_text()), signal.SIGKILL)
+
+    async def is_gone() -> bool:
+        return not await gateway.services.runtime.running(session.id)
+
+    await gateway.until(is_gone)
+    await gateway.services.upkeep.sweep()
+    outcome = await gateway.services.executions.wait(gateway.me, session.id, running.id)
+    assert outcome.death is not None
+    assert outcome.death.detail.startswith("the sandbox ended: its first process is gone; every global"), outcome.death
+    assert await gateway.text(session, "1 + 1") == "2"
+
+
+def test_a_sandbox_that_a_sweep_finds_lost_says_what_is_gone_with_it(on_gateway: OnGateway) -> None:
+    on_gateway(lost_before_its_kernel_says_so)
+
+
 async def stop_while_starting(gateway: Gateway) -> None:
     starting = asyncio.create_task(gateway.start())
     await gateway.until(lambda: registered(gateway))
