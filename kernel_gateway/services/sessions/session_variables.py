@@ -174,8 +174,13 @@ class SessionVariables:
 
         `unread` says why the disk cannot be read, if it cannot.
         """
+        if self._live.snapshot is not None:
+            return
+        if self._kept is None and self._kernel is not None and self._kernel.ran_in == self._live.sandbox.generation:
+            # It may have kept them all the same: the stamp is written last, so where there is one all of it is there.
+            self._kept = _Kept(None, self._kernel.ran_in)
         kept = self._kept
-        if kept is None or self._live.snapshot is not None:
+        if kept is None:
             return
         if kept.why_lost != LOST_SANDBOX or (kept.kernel is None and self._carried.find(self._live.id) is not None):
             return  # they are of the sandbox before: this one was lost before it was given them

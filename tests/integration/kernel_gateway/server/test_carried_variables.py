@@ -172,6 +172,45 @@ def test_a_value_that_the_disk_has_lost_is_lost_alone(make_service: MakeService)
         assert outcomes == {"one": "restored", "many": "lost"}
 
 
+HANG = """
+import os, time
+value = [1]
+def write(*arguments, pwrite=os.pwrite): pwrite(*arguments); time.sleep(600)
+os.pwrite = write
+"""
+"""The kernel writes its stamp, and never says so."""
+HANG_IN_A_VALUE = """
+import time
+class Slow:
+    def __reduce__(self): open("begun", "w").close(); time.sleep(600)
+slow = Slow()
+"""
+
+
+def test_what_was_kept_the_first_time_is_there_before_its_kernel_has_said_so(make_service: MakeService) -> None:
+    service = make_service(**DEFAULT)
+    with Rest(service) as rest, rest.session() as session:
+        assert session.run(HANG)["status"] == "ok"
+        stamp = sandbox_of(service) / "storage" / KEPT / "stamp.json"
+        eventually(stamp.exists)
+        lose_sandbox(service, session)
+        assert session.run("value")["outputs"][0]["data"]["text/plain"] == "[1]"
+        restored = session.show()["restored"]
+        assert (restored["generation"], restored["later"], restored["why"]) == (2, 0, None)
+
+
+def test_a_sandbox_that_is_lost_before_anything_is_kept_says_so(make_service: MakeService) -> None:
+    service = make_service(**DEFAULT)
+    with Rest(service) as rest, rest.session() as session:
+        assert session.run(HANG_IN_A_VALUE)["status"] == "ok"
+        eventually(lambda: rest.http.get(f"{session.path}/files/begun").is_success)
+        lose_sandbox(service, session)
+        assert session.run("slow")["error"]["name"] == "NameError"
+        restored = session.show()["restored"]
+        assert restored["why"] == "the sandbox was lost before anything was kept of its kernel's variables"
+        assert notes(session, "**Variables lost:** the sandbox was lost before anything was kept")
+
+
 LINKED = """
 import os, pathlib, shutil
 kept, secret = pathlib.Path("~/.cache/sandcell/variables").expanduser(), pathlib.Path("/tmp/secret")
