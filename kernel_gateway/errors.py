@@ -169,7 +169,7 @@ class AgentDetached(Conflict):
 
 
 class QuotaReached(Conflict):
-    """As many as one principal may have; `quota` is the number."""
+    """As many as one principal may have; `quota` is the number, `removable` names checkpoints that take the room."""
 
     code = "quota_reached"
 

@@ -59,6 +59,8 @@ from workspace_sync import DurableWorkspace
 log = structlog.get_logger(__name__)
 TURN_SECONDS: Final = 300.0
 """How long one checkpoint of a session waits for others of it, each of which has deadlines of its own."""
+MOST_NAMED: Final = 5
+"""Checkpoints that an error names because they can be removed."""
 
 
 class Checkpoints:
@@ -220,11 +222,16 @@ class Checkpoints:
         hold(connection, "checkpoints", live.row.principal_id)
         kept = checkpoints.list_all_of(connection, live.id)
         count, automatic = len(kept) + 1, [each for each in kept if each.kind == "automatic"]
-        size = checkpoints.sum_bytes(connection, live.row.principal_id) + row.size_bytes + row.file_bytes
+        taken = checkpoints.sum_bytes(connection, live.row.principal_id)
+        size = taken + row.size_bytes + row.file_bytes
         most_bytes = settings.checkpoints_mb * MEGABYTE if most_bytes is None else most_bytes
         while count > settings.checkpoints_per_session or size > most_bytes:
             if not automatic:
-                raise _no_room(settings, count=count)
+                if count > settings.checkpoints_per_session:
+                    raise _too_many(settings, kept)
+                without = {each.id for each in going}
+                largest = checkpoints.list_largest(connection, live.row.principal_id, MOST_NAMED, without=without)
+                raise _no_room(settings, taken, row, largest)
             going.append(automatic.pop(0))
             count, size = count - 1, size - going[-1].size_bytes - going[-1].file_bytes
         return going
@@ -373,12 +380,30 @@ def _prefix(row: CheckpointRow) -> str:
     return f"checkpoints/{row.name}"
 
 
-def _no_room(settings: Settings, *, count: int) -> QuotaReached:
+def _too_many(settings: Settings, kept: Sequence[CheckpointRow]) -> QuotaReached:
     most = settings.checkpoints_per_session
-    if count > most:
-        return QuotaReached(f"the session has {count - 1:,} checkpoints, and may have {most:,}: remove one", quota=most)
-    size = settings.checkpoints_mb
-    return QuotaReached(f"your checkpoints take as much as they may, {size:,} MB: remove some", quota=size)
+    why = f"the session has {len(kept):,} checkpoints, and may have {most:,} (checkpoints_per_session)"
+    return _make_quota_error(why, most, "oldest", kept[:MOST_NAMED])
+
+
+def _no_room(settings: Settings, taken: int, row: CheckpointRow, largest: Sequence[CheckpointRow]) -> QuotaReached:
+    most, more = settings.checkpoints_mb, row.size_bytes + row.file_bytes
+    beside = f", and this one takes {more:,}" if more else ""  # before it is made that is not known
+    why = f"your checkpoints take {taken:,} bytes{beside}; {most:,} MB is the most (checkpoints_mb)"
+    return _make_quota_error(why, most, "largest", largest)
+
+
+def _make_quota_error(why: str, quota: int, which: str, rows: Sequence[CheckpointRow]) -> QuotaReached:
+    """It names some that can be removed, which makes room at once."""
+    removable = [
+        {"id": each.id, "session_id": each.session_id, "bytes": each.size_bytes + each.file_bytes} for each in rows
+    ]
+    if removable:
+        named = "; ".join(
+            f"{each['id']} of session {each['session_id']}, {each['bytes']:,} bytes" for each in removable
+        )
+        why += f". DELETE /v1/sessions/{{session_id}}/checkpoints/{{checkpoint_id}} removes one. The {which}: {named}"
+    return QuotaReached(why, quota=quota, removable=removable)
 
 
 def _describe(row: CheckpointRow) -> Checkpoint:

@@ -184,6 +184,17 @@ def sum_bytes(connection: Connection, principal_id: str) -> int:
     return int(connection.execute(query).scalar_one())
 
 
+def list_largest(
+    connection: Connection, principal_id: str, limit: int, *, without: Collection[str] = ()
+) -> list[CheckpointRow]:
+    """Those of one principal that can be removed, the largest first, but for some by their ids."""
+    size = checkpoints.c.size_bytes + checkpoints.c.file_bytes
+    query = select(checkpoints).join(sessions).where(checkpoints.c.id.not_in(without))
+    query = query.where(sessions.c.principal_id == principal_id, sessions.c.status != "TERMINATED")
+    query = query.where(checkpoints.c.state == "kept", checkpoints.c.kind != "passing")
+    return [_read(row) for row in connection.execute(query.order_by(size.desc(), checkpoints.c.number).limit(limit))]
+
+
 def _kept(session_id: str) -> Any:
     """Those that callers see: of a session that has ended there are none."""
     query = select(checkpoints).join(sessions).where(checkpoints.c.session_id == session_id)

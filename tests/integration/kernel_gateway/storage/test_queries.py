@@ -225,6 +225,8 @@ def what_becomes_of_a_session() -> Iterator[Step]:
     yield step(checkpoints.find, "s", "c")
     yield step(checkpoints.list_of, "s", 9, None)
     yield from (step(each, of) for each, of in ((checkpoints.list_all_of, "s"), (checkpoints.sum_bytes, "p")))
+    yield step(checkpoints.list_largest, "p", 1)
+    yield step(checkpoints.list_largest, "p", 5, without=["none"])
     yield step(checkpoints.find_kept, "c")
     yield step(checkpoints.begin, dataclasses.replace(CHECKPOINT, id="c2"))
     for name in ("c3", "c4"):

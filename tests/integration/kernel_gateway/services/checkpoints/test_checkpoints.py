@@ -171,9 +171,12 @@ async def automatic(gateway: Gateway) -> None:
     await gateway.until(there)
     assert await listed() == [(6, True), (8, True)], "the oldest have gone"
     asked = await gateway.services.checkpoints.create(gateway.me, session.id)
-    await gateway.services.checkpoints.create(gateway.me, session.id)
-    with pytest.raises(QuotaReached, match="may have 2"):
+    later = await gateway.services.checkpoints.create(gateway.me, session.id)
+    with pytest.raises(
+        QuotaReached, match=f"may have 2 .* The oldest: {asked.id} of session {session.id}, "
+    ) as refused:
         await gateway.services.checkpoints.create(gateway.me, session.id)
+    assert [each["id"] for each in refused.value.details["removable"]] == [asked.id, later.id]
     await gateway.services.checkpoints.remove(gateway.me, session.id, asked.id)
     gateway.store.away = True
     with pytest.raises(StoreUnavailable):
@@ -235,16 +238,27 @@ def test_how_forks_began_leaves_half_of_the_room_to_what_is_asked_for(house: Hou
         async with house.gateway(checkpoints_mb=10) as gateway:
             session = await gateway.start()
             await gateway.run(session, "open('large', 'wb').write(bytes(3_000_000)); x = 1")
-            begun = []
+            begun, forks = [], []
             for _ in range(3):
                 fork = await gateway.services.forks.start(gateway.me, StartSession(from_=ForkPoint(session.id)))
                 assert await gateway.text(fork, "x") == "1"
                 begun.append(len((await gateway.services.checkpoints.list(gateway.me, fork.id)).items))
+                forks.append(fork)
             assert begun == [1, 0, 0]
             await gateway.services.checkpoints.create(gateway.me, session.id)
             await gateway.services.checkpoints.create(gateway.me, session.id)
-            with pytest.raises(QuotaReached, match="10 MB"):
+            with pytest.raises(QuotaReached, match="10 MB") as refused:
                 await gateway.services.checkpoints.create(gateway.me, session.id)
+            named = refused.value.details["removable"]
+            pages = [await gateway.services.checkpoints.list(gateway.me, each.id) for each in (session, forks[0])]
+            kept = {(each.session_id, each.id) for page in pages for each in page.items}
+            assert {(each["session_id"], each["id"]) for each in named} == kept, "of all sessions"
+            assert [each["bytes"] for each in named] == sorted((each["bytes"] for each in named), reverse=True)
+            largest = named[0]
+            assert f"The largest: {largest['id']} of session {largest['session_id']}" in refused.value.message
+            assert f"your checkpoints take {sum(each['bytes'] for each in named):,} bytes" in refused.value.message
+            await gateway.services.checkpoints.remove(gateway.me, largest["session_id"], largest["id"])
+            await gateway.services.checkpoints.create(gateway.me, session.id)
 
     asyncio.run(test())
 
