@@ -309,7 +309,7 @@ class Settings:
     hibernated_sessions: int = setting(100, "hibernated sessions that one principal may have", low=0, high=1_000_000)
     hibernated_mb: int = setting(
         10_240,
-        "what one principal's hibernated sessions may take of the store and of the host's disk",
+        "what one principal's hibernated sessions, and variables of lost sandboxes, may take of store and disk",
         low=0,
         high=10**9,
     )

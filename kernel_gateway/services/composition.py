@@ -235,6 +235,13 @@ class Services(Foundation):
     def _build_hibernation(self) -> None:
         """Sessions without a sandbox until their next use."""
         snapshots = Snapshots(self.mirrors, self.settings.state_path / "snapshots", self._disk_room.require)
+        self._carried = CarriedVariables(
+            self.runtime,
+            self.database,
+            self.settings.state_path / "carried",
+            self._disk_room.require,
+            most_bytes=self.settings.hibernated_mb << 20,
+        )
         self.waking = Waking(
             settings=self.settings,
             clock=self.clock,
@@ -246,13 +253,7 @@ class Services(Foundation):
             runtime=self.runtime,
             environments=self.environments,
             pools=self.pools,
-        )
-        self._carried = CarriedVariables(
-            self.runtime,
-            self.database,
-            self.settings.state_path / "carried",
-            self._disk_room.require,
-            most_bytes=self.settings.hibernated_mb << 20,
+            carried=self._carried,
         )
         self.hibernation = Hibernation(self.waking, self.readiness, self.registry)
         self._build_checkpoints(snapshots)

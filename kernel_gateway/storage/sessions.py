@@ -328,6 +328,12 @@ def owner_of(connection: Connection, session_id: str) -> tuple[str, str] | None:
     return (row.id, row.name) if row else None
 
 
+def list_own_ids(connection: Connection, principal_id: str) -> set[str]:
+    """The sessions of a principal that have not ended, at any gateway."""
+    query = select(sessions.c.id).where(sessions.c.principal_id == principal_id, sessions.c.status != "TERMINATED")
+    return set(connection.execute(query).scalars())
+
+
 def set_record(connection: Connection, session_id: str, record: Record) -> None:
     """Replace what is said of a session: of a live one now and then, so that a restart goes on counting from there."""
     connection.execute(update(sessions).where(sessions.c.id == session_id).values(record=to_json(record)))

@@ -76,7 +76,7 @@ class CarriedVariables:
                     with suppress(DatabaseUnavailable):  # the database is away: what cannot be counted is kept
                         own, hibernated = await self._database.run(lambda c: _find_own(c, session_id))
                         # Nothing waits from here on: others that are taken meanwhile see this one.
-                        self._require_quota(session_id, own, hibernated + unfinished.stat().st_size)
+                        self._require_quota(own - {session_id}, hibernated + unfinished.stat().st_size)
                     for older in self._list(session_id):
                         older.unlink()
                     unfinished.replace(self._directory / f"{session_id}.{generation}")
@@ -89,9 +89,16 @@ class CarriedVariables:
             unfinished.unlink(missing_ok=True)
         return None
 
-    def _require_quota(self, session_id: str, own: set[str], taken: int) -> None:
-        """`own`: all sessions of its principal."""
-        taken += sum(each.stat().st_size for each in self._list("*") if each.stem in own - {session_id})
+    def sum_bytes(self, connection: Connection, principal_id: str) -> int:
+        """What all of one principal's take on this host; their room is that of hibernated sessions."""
+        return self._sum(sessions.list_own_ids(connection, principal_id))
+
+    def _sum(self, session_ids: set[str]) -> int:
+        return sum(_measure(each) for each in self._list("*") if each.stem in session_ids)
+
+    def _require_quota(self, others: set[str], taken: int) -> None:
+        """`others`: the other sessions of its principal."""
+        taken += self._sum(others)
         if taken > self._most_bytes:
             raise QuotaReached(
                 f"with your hibernated sessions and those of other lost sandboxes they take {taken:,} bytes, which is"
@@ -176,9 +183,17 @@ class CarriedVariables:
 
 def _find_own(connection: Connection, session_id: str) -> tuple[set[str], int]:
     """The sessions of a session's principal, and what its hibernated ones take."""
-    rows = {row.id: row.principal_id for row in sessions.list_live(connection)}
-    principal = rows.get(session_id, "")
-    return {each for each, owner in rows.items() if owner == principal}, hibernations.sum_bytes(connection, principal)
+    owner = sessions.owner_of(connection, session_id)
+    principal_id = "" if owner is None else owner[0]
+    return sessions.list_own_ids(connection, principal_id), hibernations.sum_bytes(connection, principal_id)
+
+
+def _measure(place: Path) -> int:
+    """Nothing of one that its session's next sandbox was given meanwhile."""
+    try:
+        return place.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _list(directory: int) -> list[str]:

@@ -86,7 +86,7 @@ class SessionCopies:
     ) -> None:
         self._settings, self._clock, self._database = waking.settings, waking.clock, waking.database
         self._snapshots, self._record, self._background = waking.snapshots, waking.record, waking.background
-        self._hibernation = hibernation
+        self._hibernation, self._carried = hibernation, waking.carried
         self._agents = agents
         self._copies = copies
         self._registry = registry
@@ -252,7 +252,7 @@ class SessionCopies:
             chosen.require(connection)
             if principals.standing(connection, row.principal_id)[0]:  # disabled since this call was let in
                 raise Unauthorized
-            require_hibernated_place(connection, self._settings, row.principal_id, kept.size_bytes)
+            require_hibernated_place(connection, self._settings, self._carried, row.principal_id, kept.size_bytes)
             sessions.add_workspace(connection, row.id, row.principal_id, now)
             sessions.add(connection, row)
             hibernations.put(connection, kept)

@@ -62,7 +62,7 @@ class Hibernation:
     def __init__(self, waking: Waking, readiness: Readiness, registry: Registry) -> None:
         self._settings, self._clock, self._database = waking.settings, waking.clock, waking.database
         self._snapshots, self._record, self._background = waking.snapshots, waking.record, waking.background
-        self._environments = waking.environments
+        self._environments, self._carried = waking.environments, waking.carried
         self._readiness = readiness
         self._registry = registry
 
@@ -228,7 +228,8 @@ class Hibernation:
         )
 
         def store(connection: Connection) -> None:
-            require_hibernated_place(connection, self._settings, row.principal_id, snapshot.size_bytes)
+            size = snapshot.size_bytes
+            require_hibernated_place(connection, self._settings, self._carried, row.principal_id, size)
             if not sessions.change_status(connection, row):
                 raise SessionTerminated("the session has ended", session_id=row.id)
             hibernations.put(connection, snapshot)

@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 
 from kernel_gateway.errors import QuotaReached, SessionLimit, Unauthorized
 from kernel_gateway.services.admission.dead_sandboxes import DeadSandboxes
+from kernel_gateway.services.mirroring.carried_variables import CarriedVariables
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage import hibernations, principals, sessions
 from kernel_gateway.storage.locks import hold
@@ -65,15 +66,18 @@ def _until_removed(message: str, principal_id: str | None) -> SessionLimit:
     return error
 
 
-def require_hibernated_place(connection: Connection, settings: Settings, principal_id: str, size: int) -> None:
+def require_hibernated_place(
+    connection: Connection, settings: Settings, carried: CarriedVariables, principal_id: str, size: int
+) -> None:
     """For one more hibernated session that takes so many bytes of store and disk; raises QuotaReached."""
     hold(connection, "hibernated sessions", principal_id)
     most, most_bytes = settings.hibernated_sessions, settings.hibernated_mb * MEGABYTE
     if sessions.count_live(connection, principal_id, status="HIBERNATED") >= most:
         raise QuotaReached(f"{most:,} of your sessions are hibernated, which is the most: stop one", quota=most)
-    taken = hibernations.sum_bytes(connection, principal_id)
-    if taken + size > most_bytes:
+    taken, brought = hibernations.sum_bytes(connection, principal_id), carried.sum_bytes(connection, principal_id)
+    if taken + brought + size > most_bytes:
+        beside = f", and what was kept of lost sandboxes {brought:,}" if brought else ""
         raise QuotaReached(
-            f"your hibernated sessions take {taken:,} bytes: {size:,} more are over {most_bytes:,}",
+            f"your hibernated sessions take {taken:,} bytes{beside}: {size:,} more are over {most_bytes:,}",
             quota=most_bytes,
         )

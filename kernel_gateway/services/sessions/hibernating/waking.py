@@ -22,6 +22,7 @@ from kernel_gateway.services.admission.dead_sandboxes import DeadSandboxes
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.environments.environments import Environments
+from kernel_gateway.services.mirroring.carried_variables import CarriedVariables
 from kernel_gateway.services.mirroring.snapshots import Snapshots
 from kernel_gateway.services.pools.pools import Pools
 from kernel_gateway.services.records.record import Record
@@ -60,6 +61,7 @@ class Waking(msgspec.Struct, frozen=True):
     runtime: SandboxRuntime
     environments: Environments
     pools: Pools
+    carried: CarriedVariables
 
     async def may_launch(self, live: LiveSession) -> None:
         """Called before a sandbox is launched, and reserves a spare one to be used in its place.

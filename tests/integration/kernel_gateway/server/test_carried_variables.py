@@ -266,7 +266,12 @@ def test_what_is_carried_counts_with_hibernated_sessions(make_service: MakeServi
             assert second.run("1")["status"] == "ok"
             why = second.show()["restored"]["why"]
             assert "bytes, which is more than 1,048,576 (hibernated_mb): use or stop such a session" in why
-        assert first.run("len(many)")["outputs"][0]["data"]["text/plain"] == "600000"
+            assert second.run("many = bytes(700_000)")["status"] == "ok"
+            refused = rest.http.post(f"{second.path}/hibernate")
+            assert refused.json()["error"]["code"] == "quota_reached"
+            assert ", and what was kept of lost sandboxes " in refused.json()["error"]["message"]
+            assert first.run("len(many)")["outputs"][0]["data"]["text/plain"] == "600000"
+            assert rest.http.post(f"{second.path}/hibernate").is_success, "the first has its own"
 
 
 def test_what_cannot_be_counted_is_kept(make_service: MakeService) -> None:

@@ -191,6 +191,7 @@ def what_becomes_of_a_session() -> Iterator[Step]:
     yield step(sessions.set_record, "s", Record(runtime="runc"))
     yield step(sessions.set_expiry, "s", NOW + 99, 99)
     yield step(sessions.owner_of, "s")
+    yield step(sessions.list_own_ids, "p")
     yield step(sessions.list_live)
     yield step(sessions.list_some, ["s", "unknown"])
     yield step(sessions.list_sandboxes, ["s", "unknown"])
