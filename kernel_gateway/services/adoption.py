@@ -28,7 +28,7 @@ from kernel_gateway.services.executions.program_streams import ProgramStreams
 from kernel_gateway.services.records.record import Record
 from kernel_gateway.services.results.event_log import EventLog
 from kernel_gateway.services.results.jobs import Job
-from kernel_gateway.services.results.outcomes import death_outcome
+from kernel_gateway.services.results.outcomes import UNSURE, death_outcome
 from kernel_gateway.services.results.redaction import Redaction
 from kernel_gateway.services.sessions.builder import SessionBuilder
 from kernel_gateway.services.sessions.hibernating.waking import HIBERNATED
@@ -370,7 +370,8 @@ class Adoption:
             status, why = "interrupted", CUT_SHORT if row.kind == "code" else STOPPED
             outcome = StoredOutcome(why=why)
         else:
-            status, why = "died", LOST
+            # What its kernel had said of it is not on record before it has ended.
+            status, why = "died", f"{LOST}{UNSURE if row.kind == 'code' else ''}"
             outcome = death_outcome("sandbox", why)
         ended = self._redaction.row(replace(row, status=status, outcome=outcome, ended=self._clock.now()))
         what = "Execution" if row.kind == "code" else "Command"

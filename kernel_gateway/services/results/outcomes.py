@@ -24,6 +24,9 @@ _SHOWN_PROVENANCE: Final = frozenset(
         *("environment_digest", "files", "files_omitted", "files_unknown"),
     )
 )
+NOT_BEGUN: Final = "; this code had not begun: send it again"
+BEGUN: Final = "; this code had begun"
+UNSURE: Final = "; whether this code had begun is not known"
 MOST_LATE: Final = 100
 LATE_BYTES: Final = 4 * 1024 * 1024
 """Late outputs that an execution shows itself; its late cells have the rest."""
@@ -89,6 +92,14 @@ def refusal_outcome(name: str, why: str) -> StoredOutcome:
 
 def death_outcome(cause: str, detail: str) -> StoredOutcome:
     return StoredOutcome(death=Death(cause, detail))
+
+
+def describe_begun(*, sent: bool, heard: bool) -> str:
+    """What the detail of a lost sandbox's death ends with: whether the code had begun.
+
+    Its kernel says that it begins before it runs anything; a sandbox can be lost before that is heard.
+    """
+    return BEGUN if heard else UNSURE if sent else NOT_BEGUN
 
 
 def trim(outcome: StoredOutcome, text_bytes: int) -> StoredOutcome:

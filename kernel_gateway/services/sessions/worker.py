@@ -28,7 +28,14 @@ from kernel_gateway.services.results import displays as known_displays
 from kernel_gateway.services.results.jobs import FinishedJobs, Job
 from kernel_gateway.services.results.kept_outputs import KeptOutputs
 from kernel_gateway.services.results.memory_guard import describe_end
-from kernel_gateway.services.results.outcomes import death_outcome, outcome_of, refusal_outcome, trim
+from kernel_gateway.services.results.outcomes import (
+    UNSURE,
+    death_outcome,
+    describe_begun,
+    outcome_of,
+    refusal_outcome,
+    trim,
+)
 from kernel_gateway.services.results.redaction import Redaction
 from kernel_gateway.services.sessions.interrupts import BEFORE_IT_BEGAN, LATER
 from kernel_gateway.services.sessions.live_session import LiveSession
@@ -49,9 +56,6 @@ from sandcell.models.sync import ExecutionSync
 log = structlog.get_logger(__name__)
 SLACK_SECONDS = 30.0
 LONGEST_PAUSE_SECONDS = 5.0
-NOT_BEGUN = "; this code had not begun: send it again"
-BEGUN = "; this code had begun"
-UNSURE = "; whether this code had begun is not known"
 NO_DISPLAYS: Mapping[str, Sequence[int]] = {}
 NO_UPDATES: Mapping[str, Mapping[str, Any]] = {}
 
@@ -356,10 +360,10 @@ class Worker:
                     sent = True
                     outcome = await _run(job, kernel, declared, emit, elapsed_seconds=elapsed)
         except (KernelsError, TimeoutError) as error:
-            return await self._lose(job, kernel, error, BEGUN if begun else UNSURE if sent else NOT_BEGUN)
+            return await self._lose(job, kernel, error, describe_begun(sent=sent, heard=begun))
         if telling:  # else they might come after the end; each has deadlines of its own
             await asyncio.wait(telling)
-        return await self._conclude(job, kernel, outcome)
+        return await self._conclude(job, kernel, outcome, describe_begun(sent=sent, heard=begun))
 
     async def _lose(self, job: Job, kernel: SandboxedKernel, error: Exception, begun: str) -> None:
         """Its sandbox is of no use any more."""
@@ -370,7 +374,7 @@ class Worker:
         self._background.spawn(self._live.sandbox.lose(kernel, death), f"lose {self._live.id}")
         await asyncio.sleep(0)  # it has marked the sandbox as lost by then: what waits gets the next one
 
-    async def _conclude(self, job: Job, kernel: SandboxedKernel, outcome: Outcome) -> None:
+    async def _conclude(self, job: Job, kernel: SandboxedKernel, outcome: Outcome, begun: str) -> None:
         """Store what its code came to; then the guest may forget it."""
         python_died = outcome.death is not None and job.row.runtime == "python"
         if python_died or kernel.generation != job.row.generation:
@@ -381,9 +385,7 @@ class Worker:
         if job.deaf and outcome.status != "interrupted":
             ours.why = f"{LATER}; {ours.why}" if ours.why else LATER
         if ours.death is not None:
-            # Its kernel says that it begins before it runs anything: a sandbox can be lost before that is heard.
-            begun = "" if ours.death.cause != "sandbox" else UNSURE if outcome.execution_count is None else BEGUN
-            ours.death.detail = self._explain(f"{ours.death.detail}{begun}")
+            ours.death.detail = self._explain(f"{ours.death.detail}{begun if ours.death.cause == 'sandbox' else ''}")
         if outcome.stream:
             heard, said = kernel.durable_with(outcome, job.row.id), executions.Said(*outcome.request, outcome.heard)
             job.row = replace(job.row, stream=outcome.stream, heard=heard, said=said)

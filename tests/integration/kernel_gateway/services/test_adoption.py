@@ -146,6 +146,22 @@ def test_after_the_host_went_down_a_session_has_what_its_disk_had(house: House) 
             assert "the sandbox was gone when the service started again" in notebook
 
 
+def test_after_the_host_went_down_what_ran_says_that_it_may_have_begun(house: House) -> None:
+    async def test() -> None:
+        async with house.gateway(keep_sessions_on_shutdown=True) as gateway:
+            session = await gateway.start()
+            running = await gateway.submit(session, "import time; time.sleep(600)")
+            await gateway.until_running(session, running)
+        reboot(Path(house.settings.data_dir), Path(house.settings.run_dir))
+        async with house.gateway() as gateway:
+            died = await gateway.services.executions.wait(gateway.me, session.id, running.id)
+            assert died.death is not None
+            assert (died.status, died.death.cause) == ("died", "sandbox")
+            assert died.death.detail.endswith("with its kernel and /tmp; whether this code had begun is not known")
+
+    asyncio.run(test())
+
+
 def test_what_another_gateway_has_run_since_makes_carried_variables_old(house: House) -> None:
     """They lie on this host, and the session went on elsewhere: the last sandbox's disk is on no host that is seen."""
 
