@@ -43,7 +43,7 @@ log = structlog.get_logger(__name__)
 UNUSED_SECONDS: Final = 2.0
 """How long it may look as if a command ran before a session is said to be at work."""
 POLL_SECONDS: Final = 0.05
-CHECK_SECONDS: Final = 5.0
+CHECK_SECONDS: Final = 1.0
 """Between two looks at which sessions are idle."""
 AT_ONCE: Final = 4
 """Sessions that give up their sandboxes at the same time because nobody uses them."""
