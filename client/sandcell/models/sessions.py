@@ -46,8 +46,9 @@ class Usage(Model):
 class RestoredVariable(Model):
     """A name of the kernel before this one, and what this one has of it.
 
-    `restored`. `copied`: it shared objects with other variables, and is there, but of each of those objects there are
-    several now. `stale`: it is there, but older than the last execution that ended. `lost`. `why` says more.
+    `restored`. `copied`: it shared objects with other variables or with a module, and is there, but of each of those
+    objects there are several now. `stale`: it is there, but older than the last execution that ended. `lost`. `why`
+    says more.
     """
 
     name: str

@@ -526,7 +526,7 @@ def _describe(restored: Restored) -> str:
     later = restored.later
     since = "" if not later else f", {later:,} execution{'' if later == 1 else 's'} earlier"
     text = f"{RESTORED} {back:,}, as they were at {restored.as_of or 'a time not known'}{since}."
-    for outcome, what in (("lost", "Lost"), ("copied", "No longer the same objects as in other variables")):
+    for outcome, what in (("lost", "Lost"), ("copied", "No longer the same objects as in other variables or modules")):
         if by[outcome]:
             text += f" {what}: {_list_names(by[outcome])}."
     return text

@@ -274,6 +274,8 @@ def _cloud_pickler() -> Any:
         def reducer_override(self, obj: Any) -> Any:
             """Called for each object that is of no built-in type."""
             refuse_file(obj)  # cloudpickle would read it
+            if obj is os.environ or obj is os.environb:  # the next process has its own
+                return getattr, (os, "environ" if obj is os.environ else "environb")
             own = isinstance(obj, (type, types.FunctionType)) and getattr(obj, "__module__", None) == "__main__"
             if own and obj is not self._value and self._names.get(obj.__qualname__) is obj:
                 return NotImplemented

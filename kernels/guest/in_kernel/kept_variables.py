@@ -14,6 +14,7 @@ import importlib
 import inspect
 import json
 import linecache
+import logging
 import os
 import sys
 import time
@@ -44,6 +45,10 @@ FIXED = (
     *(bool, int, float, complex, str, bytes, tuple, frozenset, range, type(None), type(...)),
     *(types.ModuleType, types.FunctionType, types.BuiltinFunctionType),
 )
+ONE_EACH = (type, Enum, logging.Logger)
+"""What is pickled by its name."""
+HOMELESS = ("__main__", "builtins")
+"""Modules of types whose objects are not looked for in them."""
 CONTAINERS = (list, dict, set, bytearray)
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 PASSING = ("executions", "why", "shared")
@@ -100,6 +105,8 @@ class KeptVariables:
         self._until = 0.0
         """When nothing more is begun, by the monotonic clock."""
         self._in_value = False
+        self._homes: dict[str, dict[int, str]] = {}
+        """Of one look: by the names of modules, what they have themselves, names by the ids of objects."""
         self._may_wait = False
         """Whether the present value may stay as it was written before, for code that waits."""
 
@@ -168,6 +175,7 @@ class KeptVariables:
         values = {name: value for name, value in kept if first.setdefault(id(value), name) is name}
         shared = _Shared()
         left, paused = most_bytes, False
+        self._homes = {}
         # Code that comes does not wait for what took long, and what is quick finds time.
         for name in sorted(values, key=lambda name: (self._slow.get(name, 0.0), name in self._due)):
             row = old.get(name, {})
@@ -220,6 +228,8 @@ class KeptVariables:
             if sys.modules.get(value.__name__) is not value or value.__name__ == "__main__":
                 raise self._values.NotKept("a module that no import finds")
             return {"module": value.__name__, "image": True} if _is_of_image(value) else {"module": value.__name__}
+        if value is sys.modules:
+            return {"attribute": ["sys", "modules"]}
         if isinstance(value, BEGUN):
             raise self._values.NotKept("code that has begun: a generator")
         self._values.refuse_file(value)
@@ -246,7 +256,28 @@ class KeptVariables:
         elif own:
             with suppress(self._values.NotKept):
                 row.update(self._find_source(value, old))
+        with suppress(Exception):  # classes may have code of the user's for what is asked of them here
+            if home := self._find_home(value):
+                row["home"] = home
         return {**row, "digest": digest} if digest else row
+
+    def _find_home(self, value: Any) -> list[str] | None:
+        """The module that has this very object, of which a copy is another, and by which name.
+
+        Looked for in that of its type, as `random` and NumPy have their own generators, and in `sys`.
+        """
+        for name in (type(value).__module__, "sys") if _can_change(value) else ():
+            module = sys.modules.get(name) if type(name) is str and name not in HOMELESS else None
+            if module is None:
+                continue
+            there = vars(module)
+            if name not in self._homes:
+                own = [each for each in list(there.items()) if name in (type(each[1]).__module__, "sys")]
+                self._homes[name] = {id(each): key for key, each in own}
+            key = self._homes[name].get(id(value))
+            if key is not None and there.get(key) is value:
+                return [name, key]
+        return None
 
     def _find_source(self, value: Any, old: Row) -> Row:
         """The source of a function or class of a cell, and where it was; of what a decorator made, of what is in it."""
@@ -379,6 +410,8 @@ class KeptVariables:
             return _tell(name, "lost", self._say(error))
         if "executions" in row:
             return {**_tell(name, "stale", row.get("why", "")), "executions": row["executions"]}
+        if "home" in row and not _is_at(row["home"], names[name]):
+            return _tell(name, "copied", f"it was `{'.'.join(row['home'])}`, which is another object now")
         return _tell(name, "copied", f"it shared objects with `{row['shared']}`") if "shared" in row else _tell(name)
 
     def _read(self, name: str, row: Row, names: dict[str, Any], stamp: Row) -> Any:
@@ -386,6 +419,9 @@ class KeptVariables:
             return names[row["same"]]
         if "module" in row:
             return importlib.import_module(row["module"])
+        if "attribute" in row:
+            module, attribute = row["attribute"]
+            return getattr(importlib.import_module(module), attribute)
         foreign = row.get("code", False) and stamp.get("python") != PYTHON
         if "file" in row and not foreign:
             value = self._values.read_value(os.path.join(self._directory, row["file"]), row)
@@ -476,7 +512,9 @@ def _can_change(value: Any, *, inside: bool = False) -> bool:
     kind = type(value)
     if inside and kind not in CONTAINERS and kind.__module__ != "__main__":
         return False
-    return kind not in FIXED and not issubclass(kind, (type, Enum))  # by its type: `isinstance` may call its code
+    if value is os.environ or value is os.environb:  # there is one in each process
+        return False
+    return kind not in FIXED and not issubclass(kind, ONE_EACH)  # by its type: `isinstance` may call its code
 
 
 def _tell(name: str, outcome: str = "restored", why: str = "") -> Row:
@@ -514,6 +552,11 @@ def _is_kept(name: Any, hidden: Any) -> bool:
 def _order(row: Row) -> int:
     """Modules first, then functions and classes, then values, which may need them; second names of something last."""
     return 0 if "module" in row else 1 if "source" in row or row.get("code") else 3 if "same" in row else 2
+
+
+def _is_at(home: list[str], value: Any) -> bool:
+    """Whether a module has this very object by this name."""
+    return vars(sys.modules[home[0]]).get(home[1]) is value if home[0] in sys.modules else False
 
 
 def _is_own(name: str, value: Any) -> bool:

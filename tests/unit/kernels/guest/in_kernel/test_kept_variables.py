@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import datetime
 import importlib
 import linecache
+import logging
 import os
+import random
 import sys
 import threading
 from collections.abc import Callable
@@ -278,6 +282,22 @@ def test_objects_that_several_variables_have_are_told(tmp_path: Path) -> None:
         **dict.fromkeys(("inner", "outer", "other"), "copied"),
         **dict.fromkeys(("alone", "again"), "restored"),
     }
+
+
+def test_what_a_module_has_itself_comes_back_as_that_or_is_told_as_a_copy(tmp_path: Path) -> None:
+    its_own = {"environment": os.environ, "inside": [os.environ], "modules": sys.modules, "root": logging.getLogger()}
+    its_own.update(logger=logging.getLogger("mine"), with_logger=[logging.getLogger("mine")])
+    copied = {"path": sys.path, "generator": vars(random)["_inst"], "missing": dataclasses.MISSING}
+    others = {"fresh": random.Random(1), "listed": [*sys.path], "utc": datetime.UTC}
+    keep(new(tmp_path), {**its_own, **copied, **others})
+    names: dict[str, Any] = {}
+    told = {each["name"]: each for each in new(tmp_path).restore(names, SECONDS, None, None)["variables"]}
+    assert {name for name, each in told.items() if each["outcome"] == "copied"} == {*copied}
+    assert {each["outcome"] for each in told.values()} == {"restored", "copied"}
+    assert told["path"]["why"] == "it was `sys.path`, which is another object now"
+    assert names["environment"] is names["inside"][0] is os.environ
+    assert (names["modules"], names["root"]) == (sys.modules, logging.getLogger())
+    assert names["modules"] is sys.modules
 
 
 def test_what_many_shared_objects_have_is_looked_for_once_for_each_value(
