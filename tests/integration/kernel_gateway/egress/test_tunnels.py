@@ -113,10 +113,10 @@ def test_a_tunnel_ends_with_its_session(with_way: Runner) -> None:
 def test_a_silent_tunnel_is_given_up_and_a_talking_one_is_not(with_way: Runner) -> None:
     async def test(way: Way) -> None:
         port = await way.serve(echo)
-        await way.open(idle_seconds=2)
+        await way.open(idle_seconds=4)
         reader, writer = await dig(way, f"127.0.0.1:{port}")
-        for _ in range(5):
-            await asyncio.sleep(0.5)
+        for _ in range(25):
+            await asyncio.sleep(0.2)
             writer.write(b"x")
             assert await reader.readexactly(1) == b"x"
         assert await reader.read() == b""
@@ -219,7 +219,7 @@ def test_bytes_are_cut_at_their_limit(with_way: Runner) -> None:
             writer.close()
 
         port = await way.serve(hear)
-        egress = await way.open(sent_bytes=100_000)
+        egress = await way.open(sent_bytes=100_000, idle_seconds=5)  # nobody answers what still goes through
         reader, writer = await dig(way, f"127.0.0.1:{port}")
         writer.write(bytes(1_000_000))
         with contextlib.suppress(ConnectionResetError):
@@ -376,11 +376,11 @@ def test_a_port_where_nothing_listens_and_a_name_server_that_says_nothing(with_w
             await asyncio.Event().wait()
             return []
 
-        await way.open(connect_seconds=0.3)
+        await way.open()
         await refused_with(way, "127.0.0.1:1", 502, "unreachable")
         assert way.decisions[0].allowed
         way.resolve = never  # type: ignore[method-assign]
-        egress = await way.open(connect_seconds=0.3)
+        egress = await way.open(connect_seconds=2)
         answers = await asyncio.gather(*(way.tunnel("silent.example:443") for _ in range(8)))
         assert all(b" 504 Network mode PUBLIC: no name server answered for silent.example" in one for one in answers)
         await dig(way, f"127.0.0.1:{port}")
@@ -399,7 +399,7 @@ def test_an_address_that_says_nothing_leaves_time_for_the_next(with_way: Runner)
                 one.connect_ex(full.getsockname())
             way.declared.append(Endpoint("127.0.0.3", port))
             way.names["several.example"] = [["127.0.0.3", "127.0.0.1"]]
-            await way.open(connect_seconds=2)
+            await way.open(connect_seconds=6)
             assert b"200 OK" in await way.get(f"http://several.example:{port}/")
             assert way.decisions[0].address == "127.0.0.1"
             for one in waiting:
