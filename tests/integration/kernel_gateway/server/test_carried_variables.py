@@ -36,6 +36,12 @@ DEFAULT = {"keep_variables": None, "sweep_interval_seconds": 1}
 """As the service is without the settings of most tests."""
 
 
+@pytest.fixture(scope="module")
+def service(make_service: MakeService) -> RunningService:
+    """One for all tests that neither end it nor change its settings."""
+    return make_service(**DEFAULT)
+
+
 def sandbox_of(service: RunningService) -> Path:
     (place,) = (service.data_dir / "sandboxes").iterdir()
     return place
@@ -107,8 +113,7 @@ def test_a_sandbox_that_is_killed_leaves_its_variables_to_the_next(make_service:
         require_all_back(session, generation=3, lost=())
 
 
-def test_code_whose_sandbox_is_lost_says_what_the_next_is_given(make_service: MakeService) -> None:
-    service = make_service(**DEFAULT)
+def test_code_whose_sandbox_is_lost_says_what_the_next_is_given(service: RunningService) -> None:
     with Rest(service) as rest, fill(service, rest) as session:
         running = stay_busy(session, "print(1, flush=True)")
         lose_sandbox(service, session)
@@ -160,8 +165,7 @@ def test_a_disk_that_cannot_be_read_costs_the_variables_and_no_start(make_servic
         assert notes(again, "**Variables lost:** the sandbox was lost")
 
 
-def test_a_value_that_the_disk_has_lost_is_lost_alone(make_service: MakeService) -> None:
-    service = make_service(**DEFAULT)
+def test_a_value_that_the_disk_has_lost_is_lost_alone(service: RunningService) -> None:
     with Rest(service) as rest, fill(service, rest, "one, many = [1], bytes(300_000)") as session:
         kept = sandbox_of(service) / "storage" / KEPT
         (largest,) = (each for each in kept.iterdir() if each.stat().st_size > 200_000)
@@ -187,8 +191,7 @@ slow = Slow()
 """
 
 
-def test_what_was_kept_the_first_time_is_there_before_its_kernel_has_said_so(make_service: MakeService) -> None:
-    service = make_service(**DEFAULT)
+def test_what_was_kept_the_first_time_is_there_before_its_kernel_has_said_so(service: RunningService) -> None:
     with Rest(service) as rest, rest.session() as session:
         assert session.run(HANG)["status"] == "ok"
         stamp = sandbox_of(service) / "storage" / KEPT / "stamp.json"
@@ -199,8 +202,7 @@ def test_what_was_kept_the_first_time_is_there_before_its_kernel_has_said_so(mak
         assert (restored["generation"], restored["later"], restored["why"]) == (2, 0, None)
 
 
-def test_a_sandbox_that_is_lost_before_anything_is_kept_says_so(make_service: MakeService) -> None:
-    service = make_service(**DEFAULT)
+def test_a_sandbox_that_is_lost_before_anything_is_kept_says_so(service: RunningService) -> None:
     with Rest(service) as rest, rest.session() as session:
         assert session.run(HANG_IN_A_VALUE)["status"] == "ok"
         eventually(lambda: rest.http.get(f"{session.path}/files/begun").is_success)
@@ -226,8 +228,7 @@ REPLACE = "shutil.rmtree(kept); kept.symlink_to('/etc')"
 SWELL = "with (kept / 'large').open('wb') as file: file.truncate(300 << 20)"
 
 
-def test_nothing_but_files_comes_from_a_lost_disk(make_service: MakeService) -> None:
-    service = make_service(**DEFAULT)
+def test_nothing_but_files_comes_from_a_lost_disk(service: RunningService) -> None:
     with Rest(service) as rest, fill(service, rest, LINKED) as session:
         stay_busy(session, PLANT)
         lose_sandbox(service, session)
@@ -246,8 +247,7 @@ def test_nothing_but_files_comes_from_a_lost_disk(make_service: MakeService) -> 
         (SWELL, "cannot be brought from its disk: there is more than "),
     ],
 )
-def test_what_no_kernel_has_written_is_not_taken(make_service: MakeService, code: str, why: str) -> None:
-    service = make_service(**DEFAULT)
+def test_what_no_kernel_has_written_is_not_taken(service: RunningService, code: str, why: str) -> None:
     with Rest(service) as rest, fill(service, rest, LINKED) as session:
         stay_busy(session, code)
         lose_sandbox(service, session)
@@ -274,8 +274,7 @@ def test_what_is_carried_counts_with_hibernated_sessions(make_service: MakeServi
             assert rest.http.post(f"{second.path}/hibernate").is_success, "the first has its own"
 
 
-def test_what_cannot_be_counted_is_kept(make_service: MakeService) -> None:
-    service = make_service(**DEFAULT)
+def test_what_cannot_be_counted_is_kept(service: RunningService) -> None:
     with Rest(service) as rest, fill(service, rest) as session:
         place, database = sandbox_of(service), service.data_dir / "state" / "sandcell.db"
         with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as other:
@@ -285,8 +284,7 @@ def test_what_cannot_be_counted_is_kept(make_service: MakeService) -> None:
         require_all_back(session)
 
 
-def test_a_restart_on_request_and_the_end_leave_nothing(make_service: MakeService) -> None:
-    service = make_service(**DEFAULT)
+def test_a_restart_on_request_and_the_end_leave_nothing(service: RunningService) -> None:
     with Rest(service) as rest:
         with fill(service, rest) as session:
             rest.post(f"{session.path}/restart")
