@@ -263,6 +263,22 @@ def test_how_forks_began_leaves_half_of_the_room_to_what_is_asked_for(house: Hou
     asyncio.run(test())
 
 
+def test_a_refusal_names_a_few_that_can_be_removed(house: House) -> None:
+    async def test() -> None:
+        async with house.gateway(checkpoints_per_session=6, keep_sessions_on_shutdown=True) as gateway:
+            session = await gateway.start()
+            made = [await gateway.services.checkpoints.create(gateway.me, session.id) for _ in range(6)]
+            with pytest.raises(QuotaReached) as refused:
+                await gateway.services.checkpoints.create(gateway.me, session.id)
+            assert [each["id"] for each in refused.value.details["removable"]] == [each.id for each in made[:5]]
+        async with house.gateway(checkpoints_mb=0) as gateway:
+            with pytest.raises(QuotaReached) as refused:
+                await gateway.services.checkpoints.create(gateway.me, session.id)
+            assert len(refused.value.details["removable"]) == 5
+
+    asyncio.run(test())
+
+
 def test_no_hibernation_begins_while_a_session_is_kept_or_taken_back(on_gateway: Callable[[Test], None]) -> None:
     async def test(gateway: Gateway) -> None:
         session = await gateway.start()
