@@ -10,7 +10,6 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from nbconvert.exporters import HTMLExporter
 
 from tests.browser.chromium import DEADLINE_SECONDS, Page, chromium
 from tests.browser.test_console import SHOWN, sign_in
@@ -226,6 +225,8 @@ async def stays_for_who_may_look(page: Page, service: RunningService, token: str
 
 def require_widgets(notebook: bytes) -> None:
     """What other tools show of them: nbconvert's page has the state that its widgets' scripts look for."""
+    from nbconvert.exporters import HTMLExporter  # it takes long, and other modules import this one
+
     shown, _ = HTMLExporter().from_notebook_node(nbformat.reads(notebook.decode(), as_version=4))
     (state,) = re.findall(r'<script type="application/vnd.jupyter.widget-state\+json">(.*?)</script>', shown, re.DOTALL)
     models = json.loads(state.replace("<\\/", "</"))["state"].values()

@@ -11,8 +11,6 @@ from typing import Any
 import nbformat
 import pytest
 from click.testing import CliRunner, Result
-from nbconvert.exporters import NotebookExporter
-from nbconvert.preprocessors import ClearMetadataPreprocessor, TagRemovePreprocessor
 
 from sandcell.cli.main import sandcell
 from tests.running_service import RunningService
@@ -61,6 +59,8 @@ def save_with_nbformat(document: dict[str, Any]) -> str:
 
 
 def save_with_nbconvert(document: dict[str, Any]) -> str:
+    from nbconvert.exporters import NotebookExporter  # it takes long, in each process that collects tests
+
     return str(NotebookExporter().from_notebook_node(nbformat.from_dict(document))[0])
 
 
@@ -91,6 +91,8 @@ def save_like_papermill(document: dict[str, Any]) -> str:
 
 def save_with_preprocessors(document: dict[str, Any]) -> str:
     """nbconvert, removing what it is not asked to keep."""
+    from nbconvert.preprocessors import ClearMetadataPreprocessor, TagRemovePreprocessor
+
     node = nbformat.from_dict(document)
     node, _ = TagRemovePreprocessor(remove_cell_tags=["gone"]).preprocess(node, {})
     keep = {("kernelspec",), ("language_info",), ("sandcell",)}

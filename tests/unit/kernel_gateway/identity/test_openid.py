@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from functools import cache
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -25,9 +26,6 @@ from kernel_gateway.identity.openid import (
 )
 
 ISSUER, CLIENT, NONCE, NOW = "https://id.example/team", "console", "n-1", 1_000_000.0
-KEY = RSAKey.generate_key(2048, {"kid": "one", "use": "sig"}, private=True)
-OTHER = RSAKey.generate_key(2048, {"kid": "one"}, private=True)
-PUBLISHED = json.dumps({"keys": [{"kty": "new", "kid": "x"}, KEY.as_dict(private=False)]}).encode()
 CLAIMS = {"iss": ISSUER, "sub": "7", "aud": CLIENT, "exp": NOW + 300, "iat": NOW, "nonce": NONCE}
 METADATA = {
     "issuer": ISSUER,
@@ -37,13 +35,25 @@ METADATA = {
 }
 
 
-def sign(key: Any = KEY, algorithm: str = "RS256", **changed: Any) -> str:
+@cache
+def make_key() -> RSAKey:
+    """The provider's; made when a test wants it, and not in each process that collects tests."""
+    return RSAKey.generate_key(2048, {"kid": "one", "use": "sig"}, private=True)
+
+
+def publish() -> bytes:
+    return json.dumps({"keys": [{"kty": "new", "kid": "x"}, make_key().as_dict(private=False)]}).encode()
+
+
+def sign(key: Any = None, algorithm: str = "RS256", **changed: Any) -> str:
     claims = {name: value for name, value in {**CLAIMS, **changed}.items() if value is not None}
+    key = make_key() if key is None else key
     return jwt.encode({"alg": algorithm, "kid": "one"}, claims, key, algorithms=[algorithm])
 
 
-def read(token: str, keys: bytes = PUBLISHED) -> dict[str, Any]:
-    return read_id_token(token, keys, issuer=ISSUER, client_id=CLIENT, nonce=NONCE, now=NOW)
+def read(token: str, keys: bytes | None = None) -> dict[str, Any]:
+    published = publish() if keys is None else keys
+    return read_id_token(token, published, issuer=ISSUER, client_id=CLIENT, nonce=NONCE, now=NOW)
 
 
 def test_a_token_of_the_provider_for_this_attempt_counts() -> None:
@@ -90,7 +100,7 @@ def test_nor_one_that_the_provider_did_not_sign() -> None:
     none = base64.urlsafe_b64encode(b'{"alg":"none"}').rstrip(b"=").decode()
     changed = base64.urlsafe_b64encode(json.dumps({**CLAIMS, "sub": "8"}).encode()).rstrip(b"=").decode()
     for token in (
-        sign(OTHER),
+        sign(RSAKey.generate_key(2048, {"kid": "one"}, private=True)),
         f"{none}.{body}.",
         f"{none}.{body}.{signature}",
         f"{head}.{changed}.{signature}",
