@@ -64,7 +64,8 @@ def test_commands_and_files_are_joined_as_well(account: Account, proxy: Watching
         started = patient.call("startCommandExecution", command="echo task >> tasks.txt; sleep 0.2")
     assert started["isError"] is False
     assert fresh.call("executeCommand", command="cat runs.txt")["structuredContent"]["stdout"] == "once\r\n"
-    assert fresh.call("executeCommand", command="sleep 1; cat tasks.txt")["structuredContent"]["stdout"] == "task\r\n"
+    written = "until [ -s tasks.txt ]; do sleep 0.1; done; sleep 1; cat tasks.txt"  # a second one would have been, too
+    assert fresh.call("executeCommand", command=written)["structuredContent"]["stdout"] == "task\r\n"
 
 
 def test_a_client_that_gives_up_cancels_nothing(account: Account, proxy: WatchingProxy, fresh: Session) -> None:
