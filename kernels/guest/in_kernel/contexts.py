@@ -11,26 +11,27 @@ from __future__ import annotations
 import os
 import sys
 import types
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 DEFAULT = ""
 
 
 class Contexts:
-    """The namespaces of one kernel's shell; the one that it began with is the default."""
+    """The namespaces of one kernel's shell; the one that it began with is the default.
+
+    Names are kept for the next kernel from the default one alone, wherever code ran last.
+    """
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
+        self._default = shell.user_module, shell.user_ns, shell.user_ns_hidden
         self._current = DEFAULT
         self._kept: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {}
         self._entered: set[str] = set()
         self._directories: dict[str, str] = {}
         self._replaced: dict[str, str | None] = {}
-
-    @property
-    def is_default(self) -> bool:
-        """Whether code runs where the kernel began."""
-        return self._current == DEFAULT
 
     def handle(self, content: dict[str, Any]) -> dict[str, Any]:
         """Answer a request of the service's: forget what it names, then enter its context."""
@@ -39,6 +40,16 @@ class Contexts:
         if "context" in content:
             self._enter(str(content["context"]), str(content["directory"]), content["variables"])
         return {"status": "ok"}
+
+    @contextmanager
+    def open_default(self) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+        """The default context's names and what of them is hidden, while its module is `__main__`, as pickle has it."""
+        module, names, hidden = self._default
+        sys.modules["__main__"] = module
+        try:
+            yield names, hidden
+        finally:
+            sys.modules["__main__"] = self._shell.user_module
 
     def _enter(self, name: str, directory: str, variables: dict[str, str]) -> None:
         """Make a context the one that code runs in, made when it is new, with these variables and no earlier ones."""

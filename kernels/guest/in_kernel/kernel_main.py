@@ -44,7 +44,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 
 import zmq
@@ -342,13 +342,10 @@ class Kernel(IPythonKernel):
             signal.pthread_kill(cast("int", threading.main_thread().ident), GUARD_SIGNAL)
             asyncio.get_running_loop().call_later(STOP_SECONDS, self._end_value, own)
 
-    def _keep(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def _keep(self, asked: dict[str, Any], names: dict[str, Any], hidden: dict[str, Any]) -> dict[str, Any]:
         """Write variables down; one with an id is of the service's own accord, with what bounds it."""
-        shell, own = cast("Any", self.shell), asked.get("id", "")
+        own = asked.get("id", "")
         ended_by = own or asked.get("end_id", "")
-        names, hidden = shell.user_ns, shell.user_ns_hidden
-        if self._contexts is not None and not self._contexts.is_default:
-            return {"status": "error", "evalue": "the code ran in a context of its own"}
         if own and self._kept is None and holds_nothing(names, hidden):
             return {"status": "ok", "variables": []}
         kept = self._load_kept()
@@ -367,6 +364,13 @@ class Kernel(IPythonKernel):
         finally:
             warnings.showwarning, self._keeping = show, ""
 
+    def _open_names(self) -> AbstractContextManager[tuple[dict[str, Any], dict[str, Any]]]:
+        """The default context's names, wherever code ran last, and those hidden: other contexts end with the kernel."""
+        shell = cast("Any", self.shell)
+        if self._contexts is None:
+            return nullcontext((shell.user_ns, shell.user_ns_hidden))
+        return cast("AbstractContextManager[tuple[dict[str, Any], dict[str, Any]]]", self._contexts.open_default())
+
     def _load_kept(self) -> Any:
         self._kept = self._kept or load("kept_variables").KeptVariables(load("kept_values"))
         return self._kept
@@ -384,16 +388,18 @@ class Kernel(IPythonKernel):
 
     def _handle_kept(self, stream: Any, identity: Any, parent: Any) -> None:
         """Between cells, in the thread that runs code: variables for the next kernel, or those of the last one."""
-        shell, asked = cast("Any", self.shell), parent["content"]
+        asked = parent["content"]
         try:
             if asked["do"] == "restore":
                 whose = asked.get("expected"), asked.get("generation")
                 seconds, forget = asked.get("seconds", RESTORE_SECONDS), asked.get("forget", False)
-                content = self._load_kept().restore(shell.user_ns, seconds, *whose, forget=forget)
+                with self._open_names() as (names, _hidden):
+                    content = self._load_kept().restore(names, seconds, *whose, forget=forget)
             elif asked["do"] == "prepare":
                 content = self._load_kept().prepare(asked["seconds"])
             else:
-                content = self._keep(asked)
+                with self._open_names() as (names, hidden):
+                    content = self._keep(asked, names, hidden)
         except BaseException as error:  # of code of the user's, whose `SystemExit` is not the kernel's end
             if isinstance(error, KeyboardInterrupt):
                 self._interrupted_at = time.time()
