@@ -20,7 +20,7 @@ from sqlalchemy import Connection
 from kernel_gateway import metrics
 from kernel_gateway.errors import DatabaseUnavailable, GatewayError, NoSpace
 from kernel_gateway.services.background import Background
-from kernel_gateway.services.clock import Clock
+from kernel_gateway.services.clock import Clock, rfc3339
 from kernel_gateway.services.results.jobs import FinishedJobs
 from kernel_gateway.services.results.outcomes import death_outcome, refusal_outcome
 from kernel_gateway.services.results.redaction import Redaction
@@ -39,7 +39,6 @@ log = structlog.get_logger(__name__)
 LONGEST_PAUSE_SECONDS = 10.0
 NOTICE_SECONDS = 5.0
 POLL_SECONDS = 0.02
-DAY = 86_400
 HIBERNATE_AGAIN_SECONDS = 30.0
 HIBERNATE_WITHIN_SECONDS = 3_600.0
 """How long past its time a session is tried to be hibernated that is to be then."""
@@ -114,8 +113,7 @@ class Lifecycle:
             self.end(live, live.ending.reason, live.ending.detail)
             return None
         if row.expires <= now and live.hibernated:
-            days = self._settings.state_ttl_seconds / DAY
-            self.end(live, "state_ttl", f"it was hibernated for {days:g} days, which is as long as one is kept")
+            self.end(live, "state_ttl", f"it was hibernated, and kept until {rfc3339(row.expires)}")
             return None
         if row.expires <= now and live.surroundings is not None and live.surroundings.hibernates:
             return await self._hibernate_at_end(live)

@@ -379,7 +379,8 @@ async def the_end(house: House, gateway: Gateway, session: Session) -> None:
     gateway.clock.advance(14 * DAY + 1)
     ended = await gateway.ended(session)
     assert ended.ended is not None
-    assert (ended.ended.reason, "14 days" in ended.ended.detail) == ("state_ttl", True)
+    told = f"it was hibernated, and kept until {after.hibernated.until}"
+    assert (ended.ended.reason, ended.ended.detail) == ("state_ttl", told)
     await gateway.until(nothing_in(house))
     again = await fill(gateway, workspace_id=session.workspace_id)
     async with held_put(gateway) as reached:  # one that ends while it hibernates
