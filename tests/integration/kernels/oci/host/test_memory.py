@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
 from collections.abc import Callable
@@ -39,9 +40,11 @@ def test_memory_that_hides_from_the_killer_does_not_have_the_guest_killed(in_san
     async def test(sandboxes: Sandboxes) -> None:
         small = dataclasses.replace(sandboxes.environment, resources=Resources(memory_mb=512))
         info = await sandboxes.create(small)
-        assert (await sandboxes.python(info, HIDE_MEMORY, 90)).split("\n")[:2] == ["Read-only file system", "500"]
+        assert (await sandboxes.python(info, HIDE_MEMORY, 240)).split("\n")[:2] == ["Read-only file system", "500"]
         assert (await sandboxes.runtime.usage(info.sandbox_id)).oom_kills > 0
-        assert (await sandboxes.run(info, "echo alive")).stdout == "alive\n"
+        async with asyncio.timeout(120):  # while others hold the memory a shell is the largest process, and killed
+            while (await sandboxes.run(info, "echo alive")).stdout != "alive\n":
+                await asyncio.sleep(0.5)
 
     in_sandboxes(test)
 
