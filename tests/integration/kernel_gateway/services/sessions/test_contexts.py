@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 
+import pytest
+
+from kernel_gateway.errors import DatabaseUnavailable
 from sandcell.models.commands import CommandRequest
 from sandcell.models.executions import Execution, Submission
 from tests.integration.kernel_gateway.services.conftest import Gateway
@@ -67,5 +72,22 @@ def test_the_default_contexts_names_are_kept_wherever_code_ran_last(on_gateway: 
         assert names == {"x", "double", "Box", "box"}
         assert await gateway.text(session, "(x, double(), box.read(), 'y' in globals())") == "(21, 42, 21, False)"
         assert await gateway.text(session, "x = 4; (double(), box.read())") == "(8, 4)"
+
+    on_gateway(test)
+
+
+def test_a_context_that_is_not_stored_is_refused(on_gateway: Callable[[Test], None]) -> None:
+    async def test(gateway: Gateway) -> None:
+        session = await gateway.start()
+        contexts, me = gateway.services.contexts, gateway.me
+        other = sqlite3.connect(gateway.services.settings.state_path / "sandcell.db", isolation_level=None)
+        with closing(other):
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(DatabaseUnavailable):
+                await contexts.create(me, session.id, "python", "")
+            other.execute("ROLLBACK")
+        assert await contexts.list(me, session.id) == []
+        created = await contexts.create(me, session.id, "python", "")
+        assert await contexts.list(me, session.id) == [created]
 
     on_gateway(test)
