@@ -183,25 +183,35 @@ class KeptVariables:
                 if name in self._due and not paused:
                     self.pause(PAUSE_SECONDS)
                     paused = True
-                row = self._write(name, names, row, left)
+                row = self._write(name, values[name], names, row, left)
                 shared.note(name, row.pop("shares", {}))
             rows[name] = row
             left -= row.get("bytes", 0)
-        rows = {name: _refer_to(first[id(value)], name, rows) for name, value in kept}
+        for name, value in kept:
+            if (one := first[id(value)]) == name:
+                continue
+            rows[name] = rows[one] if _has_no_value(rows[one]) else {"same": one}
+            if "executions" in rows[one]:  # it is as it was when this name may have had another value
+                rows[name] = self._leave(old.get(name, {}), left, rows[one]["why"], same=one)
+                left -= rows[name].get("bytes", 0)
+        rows = {name: rows[name] for name, _value in kept}  # as they were defined
         self._due = {name: due for name, due in self._due.items() if name in rows}
         self._slow = {name: took for name, took in self._slow.items() if name in rows}
         with suppress(Exception):  # classes may have code of the user's for what is asked of them here
-            for name, other in shared.find(names, first).items():
-                rows[name] = {**rows[name], "shared": other}
+            for name, owner in shared.find(names, first).items():
+                rows[name] = {**rows[name], "shared": owner}
         return rows
 
-    def _write(self, name: str, names: dict[str, Any], old: Row, left: int) -> Row:
-        """The row of a value; no other file of it stays. What there was no time for stays as it was, and says so."""
+    def _write(self, name: str, value: Any, names: dict[str, Any], old: Row, left: int) -> Row:
+        """The row of a value; no other file of it stays. What there was no time for stays as it was, and says so.
+
+        The name may have another value meanwhile, of another thread's.
+        """
         due, began, at = self._due.get(name, 0.0), time.thread_time(), time.monotonic()
         self._may_wait = bool(old) and at < due
         self._in_value = True
         try:
-            row = self._describe(name, names, old, left)
+            row = self._describe(name, value, names, old, left)
             self._slow.pop(name, None)
             return row
         except KeyboardInterrupt:
@@ -210,9 +220,7 @@ class KeptVariables:
             late = isinstance(error, self._values.Late) and bool(old)
             if late and _has_no_value(old):
                 return old
-            late = late and old.get("bytes", 0) <= left
-            stale = {"executions": old.get("executions", self._stamp.get("executions"))} if late else {}
-            return {**(old if late else {}), **stale, "why": self._say(error)}
+            return self._leave(old, left, self._say(error)) if late else {"why": self._say(error)}
         finally:
             self._in_value = False
             took = time.thread_time() - began
@@ -222,8 +230,13 @@ class KeptVariables:
             if slow > SLOW_SECONDS:
                 self._slow[name] = slow
 
-    def _describe(self, name: str, names: dict[str, Any], old: Row, left: int) -> Row:
-        value = names[name]
+    def _leave(self, old: Row, left: int, why: str, same: str | None = None) -> Row:
+        """The row of what stays as it was, if there is room for that; with the value of no other name than `same`."""
+        if not old or _has_no_value(old) or old.get("bytes", 0) > left or old.get("same", same) != same:
+            return {"why": why}
+        return {**old, "executions": old.get("executions", self._stamp.get("executions")), "why": why}
+
+    def _describe(self, name: str, value: Any, names: dict[str, Any], old: Row, left: int) -> Row:
         if isinstance(value, types.ModuleType):
             if sys.modules.get(value.__name__) is not value or value.__name__ == "__main__":
                 raise self._values.NotKept("a module that no import finds")
@@ -523,11 +536,6 @@ def _tell(name: str, outcome: str = "restored", why: str = "") -> Row:
 
 def _tell_kept(name: str, row: Row) -> Row:
     return _tell(name, "lost" if _has_no_value(row) else "kept", str(row.get("why", "")))
-
-
-def _refer_to(other: str, name: str, rows: dict[str, Row]) -> Row:
-    """The row of a name whose value has that of another's, which may be itself."""
-    return rows[other] if other == name or _has_no_value(rows[other]) else {"same": other}
 
 
 def _cut(said: dict[str, Row]) -> list[Row]:

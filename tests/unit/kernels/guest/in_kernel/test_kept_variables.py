@@ -443,6 +443,34 @@ def test_before_what_took_long_it_waits_once_for_code_that_comes_at_once(tmp_pat
     assert [each["why"] for each in told] == [NO_TIME, NO_TIME, ""]
 
 
+def test_a_name_that_gets_another_value_meanwhile_gives_it_to_no_other(tmp_path: Path) -> None:
+    kept, names = new(tmp_path), {"large": [1, 2], "alias": None}
+    names["alias"] = names["large"]
+    keep(kept, names)
+    kept._due = {"large": float("inf")}
+    kept.pause = lambda _seconds: names.update(large=[3])  # of another thread
+    keep(kept, names)
+    assert restore(tmp_path) == ({"large": [1, 2], "alias": [1, 2]}, {})
+
+
+def test_a_second_name_of_what_there_was_no_time_for_is_as_it_was_itself(tmp_path: Path) -> None:
+    kept, names = new(tmp_path), {"large": [1], "other": [2], "alias": None, "fresh": [3]}
+    names["alias"] = names["large"]
+    keep(kept, names, executions=1)
+    kept._due = {"large": float("inf")}  # it was looked at not long ago
+    kept.is_awaited = lambda: True
+    names["large"] = names["other"] = names["alias"] = names["young"] = [4]
+    keep(kept, names, executions=2)
+    found: dict[str, Any] = {}
+    told = new(tmp_path).restore(found, SECONDS, None, None)["variables"]
+    assert found == {"large": [1], "other": [2], "alias": [1], "fresh": [3]}
+    assert {each["name"]: (each["outcome"], each.get("executions")) for each in told} == {
+        **dict.fromkeys(("large", "other", "alias"), ("stale", 1)),
+        "young": ("lost", None),
+        "fresh": ("restored", None),
+    }
+
+
 def test_what_took_long_is_looked_at_last_and_keeps_its_place(tmp_path: Path) -> None:
     looks: list[str] = []
     large, small = (Late(partial(looks.append, name)) for name in ("large", "small"))
@@ -452,7 +480,7 @@ def test_what_took_long_is_looked_at_last_and_keeps_its_place(tmp_path: Path) ->
     kept.is_awaited = lambda: looks[2:] == ["small"]  # code comes as soon as the small one was looked at
     told = keep(kept, names, executions=2)["variables"]
     assert looks == ["large", "small", "small"]
-    assert [(each["name"], each["why"]) for each in told] == [("large", NO_TIME), ("alias", ""), ("small", "")]
+    assert [(each["name"], each["why"]) for each in told] == [("large", NO_TIME), ("alias", NO_TIME), ("small", "")]
     found, _lost = restore(tmp_path)
     assert list(found) == ["large", "small", "alias"], "as they were defined, then second names"
     assert found["large"] is found["alias"]
