@@ -29,7 +29,7 @@ def inspect(*arguments: str) -> Any:
 
 def tools() -> None:
     found = inspect("--method", "tools/list")["tools"]
-    assert len(found) == 12, [each["name"] for each in found]
+    assert {each["name"] for each in found} >= {"run_python", "undo", "read_file", "replay"}, found
 
 
 def state() -> None:
