@@ -112,6 +112,7 @@ def test_a_session_that_sleeps_wakes_at_another_gateway_of_the_host(
     one.start()  # it has nothing of the session, and leaves it alone
     other.kill()
     wake_at(one, session.id, "first\nnext\nnext\n", stop=True)
+    other.start()  # one that is killed leaves its mount and its group
     for each in (one, other):
         each.stop()
 
