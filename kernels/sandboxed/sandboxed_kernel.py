@@ -633,7 +633,7 @@ class SandboxedKernel:
         self._sandbox_gone(silent_death(loop.time() - heard, self.describe_loss(ALL_GONE)))
 
     async def note_end(self) -> None:
-        """The sandbox's first process is gone, as whoever calls has seen: all that waits for it hears why."""
+        """The caller has seen that the sandbox's first process is gone: all that waits for it hears why."""
         self._sandbox_gone(await sandbox_death(self._kills, self.describe_loss(ALL_GONE)))
 
     async def _runs(self) -> bool | None:

@@ -223,7 +223,7 @@ class Checkpoints:
         kept = checkpoints.list_all_of(connection, live.id)
         count, automatic = len(kept) + 1, [each for each in kept if each.kind == "automatic"]
         taken = checkpoints.sum_bytes(connection, live.row.principal_id)
-        size = taken + row.size_bytes + row.file_bytes
+        size = taken + row.taken_bytes
         most_bytes = settings.checkpoints_mb * MEGABYTE if most_bytes is None else most_bytes
         while count > settings.checkpoints_per_session or size > most_bytes:
             if not automatic:
@@ -233,7 +233,7 @@ class Checkpoints:
                 largest = checkpoints.list_largest(connection, live.row.principal_id, MOST_NAMED, without=without)
                 raise _no_room(settings, taken, row, largest)
             going.append(automatic.pop(0))
-            count, size = count - 1, size - going[-1].size_bytes - going[-1].file_bytes
+            count, size = count - 1, size - going[-1].taken_bytes
         return going
 
     async def _fill(
@@ -387,7 +387,7 @@ def _too_many(settings: Settings, kept: Sequence[CheckpointRow]) -> QuotaReached
 
 
 def _no_room(settings: Settings, taken: int, row: CheckpointRow, largest: Sequence[CheckpointRow]) -> QuotaReached:
-    most, more = settings.checkpoints_mb, row.size_bytes + row.file_bytes
+    most, more = settings.checkpoints_mb, row.taken_bytes
     beside = f", and this one takes {more:,}" if more else ""  # before it is made that is not known
     why = f"your checkpoints take {taken:,} bytes{beside}; {most:,} MB is the most (checkpoints_mb)"
     return _make_quota_error(why, most, "largest", largest)
@@ -395,9 +395,7 @@ def _no_room(settings: Settings, taken: int, row: CheckpointRow, largest: Sequen
 
 def _make_quota_error(why: str, quota: int, which: str, rows: Sequence[CheckpointRow]) -> QuotaReached:
     """It names some that can be removed, which makes room at once."""
-    removable = [
-        {"id": each.id, "session_id": each.session_id, "bytes": each.size_bytes + each.file_bytes} for each in rows
-    ]
+    removable = [{"id": each.id, "session_id": each.session_id, "bytes": each.taken_bytes} for each in rows]
     if removable:
         named = "; ".join(
             f"{each['id']} of session {each['session_id']}, {each['bytes']:,} bytes" for each in removable

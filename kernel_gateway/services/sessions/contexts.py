@@ -13,10 +13,10 @@ import msgspec
 
 from kernel_gateway.errors import GatewayError, LimitReached, NotFound
 from kernel_gateway.identity.principal import Principal
+from kernel_gateway.services.sessions.events import write_record
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.sessions.sessions import Sessions
-from kernel_gateway.storage import sessions
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.sessions import StoredContext, Surroundings
 from kernels.execution.contexts import RunContext
@@ -89,9 +89,8 @@ class Contexts:
         """What was answered is stored; where it cannot be, all is as before and the database's error is raised."""
         before = live.surroundings
         kept = live.surroundings = msgspec.structs.replace(_surroundings(live), contexts=contexts)
-        record = live.build_record()
         try:
-            await self._database.run(lambda connection: sessions.set_record(connection, live.id, record))
+            await write_record(self._database, live)
         except BaseException:
             if live.surroundings is kept:  # else another call's are there, which are stored by it
                 live.surroundings = before

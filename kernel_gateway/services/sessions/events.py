@@ -100,11 +100,16 @@ class SessionEvents:
 
 async def store_record(database: Database, live: LiveSession) -> None:
     """Write down what is known of a session now, so that the process after a restart says the same."""
-    record = live.build_record()
     try:
-        await database.run(lambda connection: sessions.set_record(connection, live.id, record))
+        await write_record(database, live)
     except GatewayError as error:
         log.error("record_not_stored", session=live.id, error=error.code)
+
+
+async def write_record(database: Database, live: LiveSession) -> None:
+    """The same for what nobody may be told before it is stored; raises the database's error."""
+    record = live.build_record()
+    await database.run(lambda connection: sessions.set_record(connection, live.id, record))
 
 
 def _list_skipped(report: RestoreReport) -> str:

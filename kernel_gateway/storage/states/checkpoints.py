@@ -24,6 +24,8 @@ MOST_SPENT: Final = 100
 """Checkpoints that one round of removals takes; the next takes more."""
 MOST_LISTED: Final = 1_000
 """The most that one session may have."""
+_TAKEN_BYTES: Final = checkpoints.c.size_bytes + checkpoints.c.file_bytes
+"""`CheckpointRow.taken_bytes`, of a row of the table."""
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -56,6 +58,11 @@ class CheckpointRow:
     def name(self) -> str:
         """What it is called in the store."""
         return f"{self.report.made_for or self.session_id}/{self.id}"
+
+    @property
+    def taken_bytes(self) -> int:
+        """What it takes of the store, its files included."""
+        return self.size_bytes + self.file_bytes
 
 
 def begin(connection: Connection, row: CheckpointRow) -> None:
@@ -177,8 +184,7 @@ def list_spent(connection: Connection) -> list[CheckpointRow]:
 
 def sum_bytes(connection: Connection, principal_id: str) -> int:
     """What one principal's take, in variables and files, but for those that are used once."""
-    taken = func.sum(checkpoints.c.size_bytes + checkpoints.c.file_bytes)
-    query = select(func.coalesce(taken, 0)).select_from(checkpoints.join(sessions))
+    query = select(func.coalesce(func.sum(_TAKEN_BYTES), 0)).select_from(checkpoints.join(sessions))
     query = query.where(sessions.c.principal_id == principal_id, checkpoints.c.state == "kept")
     query = query.where(checkpoints.c.kind != "passing")
     return int(connection.execute(query).scalar_one())
@@ -188,18 +194,20 @@ def list_largest(
     connection: Connection, principal_id: str, limit: int, *, without: Collection[str] = ()
 ) -> list[CheckpointRow]:
     """Those of one principal that can be removed, the largest first, but for some by their ids."""
-    size = checkpoints.c.size_bytes + checkpoints.c.file_bytes
-    query = select(checkpoints).join(sessions).where(checkpoints.c.id.not_in(without))
-    query = query.where(sessions.c.principal_id == principal_id, sessions.c.status != "TERMINATED")
-    query = query.where(checkpoints.c.state == "kept", checkpoints.c.kind != "passing")
-    return [_read(row) for row in connection.execute(query.order_by(size.desc(), checkpoints.c.number).limit(limit))]
+    query = _shown().where(sessions.c.principal_id == principal_id, checkpoints.c.id.not_in(without))
+    query = query.order_by(_TAKEN_BYTES.desc(), checkpoints.c.number).limit(limit)
+    return [_read(row) for row in connection.execute(query)]
 
 
 def _kept(session_id: str) -> Any:
+    """Those of one session that callers see."""
+    return _shown().where(checkpoints.c.session_id == session_id).limit(MOST_LISTED)
+
+
+def _shown() -> Any:
     """Those that callers see: of a session that has ended there are none."""
-    query = select(checkpoints).join(sessions).where(checkpoints.c.session_id == session_id)
-    query = query.where(checkpoints.c.state == "kept", checkpoints.c.kind != "passing")
-    return query.where(sessions.c.status != "TERMINATED").limit(MOST_LISTED)
+    query = select(checkpoints).join(sessions).where(sessions.c.status != "TERMINATED")
+    return query.where(checkpoints.c.state == "kept", checkpoints.c.kind != "passing")
 
 
 def _read(row: Row[Any]) -> CheckpointRow:

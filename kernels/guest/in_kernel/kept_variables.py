@@ -217,10 +217,10 @@ class KeptVariables:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # of the user's code: `SystemExit` too, which would end the kernel
-            late = isinstance(error, self._values.Late) and bool(old)
+            late = isinstance(error, self._values.Late)
             if late and _has_no_value(old):
                 return old
-            return self._leave(old, left, self._say(error)) if late else {"why": self._say(error)}
+            return self._leave(old if late else {}, left, self._say(error))
         finally:
             self._in_value = False
             took = time.thread_time() - began

@@ -160,7 +160,7 @@ class Kernel(IPythonKernel):
         self._contexts: Any = None
         self._kept: Any = None
         self._hurried = threading.Event()
-        """Said to the thread that keeps variables: one of these ids has come."""
+        """Set once another of these ids has come, for the thread that keeps variables."""
         self._free_memory: Any = None
         super().__init__(**options)
         for comm in ("comm_open", "comm_msg", "comm_close"):

@@ -255,20 +255,26 @@ patient, after = Patient(), 1
 """
 
 
-async def until_keeping(gateway: Gateway, live: LiveSession) -> None:
-    """Until the value of PATIENT, or AWAITED, is just being kept."""
+async def start_each(gateway: Gateway) -> tuple[Session, LiveSession]:
+    """A session whose variables are kept after each execution."""
+    session = await gateway.start(environment="keeps", keep_variables="each")
+    return session, await gateway.services.registry.require(gateway.me, session.id)
 
-    async def keeping() -> bool:
-        return live.variables._asked and Path(live.sandbox.kernel.info.workspace_directory, "kept").exists()
 
-    await gateway.until(keeping)
+async def until_written(gateway: Gateway, live: LiveSession, name: str) -> None:
+    """Until a file is there that a value writes as it is kept."""
+
+    async def is_there() -> bool:
+        return live.variables._asked and Path(live.sandbox.kernel.info.workspace_directory, name).exists()
+
+    await gateway.until(is_there)
 
 
 def test_code_that_comes_while_variables_are_kept_runs_before_the_rest_is(on_session: OnSession) -> None:
     async def test(gateway: Gateway, session: Session) -> None:
         live = await gateway.services.registry.require(gateway.me, session.id)
         await gateway.run(session, PATIENT)
-        await until_keeping(gateway, live)
+        await until_written(gateway, live, "kept")
         asked = live.variables._own_id
         stopped = await gateway.text(session, "stopped = get_ipython().kernel._stopped; del patient; stopped")
         assert stopped == repr(asked)
@@ -281,11 +287,10 @@ AWAITED = PATIENT.replace("is_unwanted", "is_awaited")
 
 def test_code_that_waits_for_what_is_kept_each_time_hastens_it(on_session: OnSession) -> None:
     async def test(gateway: Gateway, _session: Session) -> None:
-        session = await gateway.start(environment="keeps", keep_variables="each")
-        live = await gateway.services.registry.require(gateway.me, session.id)
+        session, live = await start_each(gateway)
         await gateway.run(session, "first = 1")
         await gateway.run(session, AWAITED)
-        await until_keeping(gateway, live)
+        await until_written(gateway, live, "kept")
         asked = live.variables._own_id
         hastened = await gateway.text(session, "awaited = get_ipython().kernel._awaited; del patient; awaited")
         assert hastened == repr(asked)
@@ -314,15 +319,10 @@ large[0], seen = 1, Seen()
 
 def test_what_takes_long_is_not_begun_while_code_may_come_at_once(on_session: OnSession) -> None:
     async def test(gateway: Gateway, _session: Session) -> None:
-        session = await gateway.start(environment="keeps", keep_variables="each")
-        live = await gateway.services.registry.require(gateway.me, session.id)
+        session, live = await start_each(gateway)
         await gateway.run(session, "large = bytearray(1_000_000)")
         await gateway.run(session, PAUSE)
-
-        async def is_seen() -> bool:
-            return Path(live.sandbox.kernel.info.workspace_directory, "seen").exists()
-
-        await gateway.until(is_seen)
+        await until_written(gateway, live, "seen")
         ended = await gateway.run(session, "import os; os._exit(1)")
         assert ended.death is not None
         assert await gateway.text(session, "large[0], seen") == "(0, 1)"
@@ -346,11 +346,7 @@ def test_code_does_not_wait_for_the_code_of_a_value_that_goes_on(on_session: OnS
     async def test(gateway: Gateway, session: Session) -> None:
         live = await gateway.services.registry.require(gateway.me, session.id)
         await gateway.run(session, STUCK)
-
-        async def keeping() -> bool:
-            return Path(live.sandbox.kernel.info.workspace_directory, "stuck").exists()
-
-        await gateway.until(keeping)
+        await until_written(gateway, live, "stuck")
         assert await gateway.text(session, "after") == "1"
         await gateway.run(session, "del stuck")
 
@@ -425,8 +421,7 @@ def test_executions_that_follow_each_other_ask_for_their_memory_once(
     on_session: OnSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def test(gateway: Gateway, _session: Session) -> None:
-        session = await gateway.start(environment="keeps", keep_variables="each")
-        live = await gateway.services.registry.require(gateway.me, session.id)
+        session, live = await start_each(gateway)
         monkeypatch.setattr(session_variables, "MEMORY_SECONDS", 1_000.0)
         await run_and_keep(gateway, live, session, "first = 1")
         asked, told = count_calls(monkeypatch, live.sandbox.kernel)
@@ -444,8 +439,7 @@ def test_code_that_takes_what_was_free_has_nothing_kept_until_that_is_asked_for_
     on_session: OnSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def test(gateway: Gateway, _session: Session) -> None:
-        session = await gateway.start(environment="keeps", keep_variables="each")
-        live = await gateway.services.registry.require(gateway.me, session.id)
+        session, live = await start_each(gateway)
         monkeypatch.setattr(session_variables, "MEMORY_SECONDS", 1_000.0)
         await run_and_keep(gateway, live, session, "first = 1")
         room, kept = live.variables._room, live.variables._kept
