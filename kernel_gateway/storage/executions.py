@@ -335,6 +335,34 @@ def list_tasks(connection: Connection, session_id: str) -> list[ExecutionRow]:
     return [_read_execution(row) for row in connection.execute(query)]
 
 
+class WrittenFiles(msgspec.Struct, frozen=True):
+    """Files that executions are known to have left, by their paths in the workspace, and whether those are all."""
+
+    paths: frozenset[str] = frozenset()
+    complete: bool = False
+
+
+def find_written_after(connection: Connection, session_id: str, execution_id: str) -> WrittenFiles:
+    """What the executions of a session left that came after this one; that of all for an empty id."""
+    query = select(executions.c.provenance).where(
+        executions.c.session_id == session_id, executions.c.started.is_not(None)
+    )
+    if execution_id:
+        named = executions.c.session_id == session_id, executions.c.id == execution_id
+        number = connection.execute(select(executions.c.number).where(*named)).scalar()
+        if number is None:
+            return WrittenFiles()
+        query = query.where(executions.c.number > number)
+    paths, complete = set[str](), True
+    for stored in connection.execute(query).scalars():
+        told = {} if stored is None else msgspec.json.decode(stored)
+        if "late_of" in told:  # output of an execution that is among these, or was before them
+            continue
+        paths.update(each["path"] for each in told.get("files", ()) if each["change"] != "removed")
+        complete = complete and "files" in told and not told.get("files_omitted")
+    return WrittenFiles(frozenset(paths), complete)
+
+
 def last_ended(connection: Connection, session_id: str) -> tuple[str, int] | None:
     """The id and the number of what ended last of a session; None when nothing has."""
     query = (

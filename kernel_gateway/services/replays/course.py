@@ -23,10 +23,11 @@ from kernel_gateway.services.replays.stage import CellOutcome, ReplayServices, S
 from kernel_gateway.services.replays.state import Replaying
 from kernel_gateway.services.replays.steps import Step, began, last_step
 from kernel_gateway.services.replays.verdicts import AS_RECORDED, add_sentence, not_run, verdict_of
-from kernel_gateway.services.workspaces.workspace_copies import WorkspaceCopies
+from kernel_gateway.services.workspaces.workspace_copies import WorkspaceCopies, keep_all
 from kernel_gateway.storage.executions import StoredOutcome
 from sandcell.models.replays import CellReplay
 from sandcell.models.sessions import StartSession
+from workspace_sync.workspaces.file_info import FileInfo
 
 STOPPED_HERE = "the replay was to stop at the first difference, which is cell {number}"
 KERNEL_DIED = "the kernel died in cell {number}, which it did not in the record, and its globals went with it"
@@ -92,8 +93,8 @@ class ReplayRun:
     session: StartSession
     notebook_bytes: int
     wait_for_turn: Callable[[], Awaitable[None]] = nothing_to_wait_for
-    before: float | None = None
-    """Files of `inputs` that changed after that are not copied."""
+    keep: Callable[[FileInfo], bool] = keep_all
+    """Which files of `inputs` are copied."""
     beginning: Beginning | None = None
     """What is there in place of `inputs` and of the first cells."""
     left_out: list[str] = field(default_factory=list)
@@ -248,7 +249,7 @@ class ReplayRun:
             if self.beginning is not None:
                 await self.beginning.fill(session_id)
             elif inputs is not None:
-                self.left_out = await self.copies.copy(self.principal, inputs, session_id, self.before)
+                self.left_out = await self.copies.copy(self.principal, inputs, session_id, self.keep)
             await self.services.sessions.start(self.principal, body, session_id, has_files=inputs is not None)
         except GatewayError:
             if inputs is not None:

@@ -26,15 +26,16 @@ from kernel_gateway.services.clock import Clock, rfc3339
 from kernel_gateway.services.records.record import Record
 from kernel_gateway.services.replays.course import ReplayRun
 from kernel_gateway.services.replays.replays import Replays
-from kernel_gateway.services.replays.steps import Step, count_generation, last_step, stands_after
+from kernel_gateway.services.replays.steps import Step, count_generation, is_unchanged_since, last_step, stands_after
 from kernel_gateway.services.replays.verdicts import AS_RECORDED, MOST_TOLD
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.sessions.sessions import Sessions
 from kernel_gateway.services.workspaces.files import Files
-from kernel_gateway.services.workspaces.workspace_copies import WorkspaceCopies, is_unchanged_since
+from kernel_gateway.services.workspaces.workspace_copies import WorkspaceCopies
 from kernel_gateway.services.workspaces.workspaces import Workspaces
 from kernel_gateway.storage import sessions as rows
+from kernel_gateway.storage.executions import WrittenFiles
 from kernel_gateway.storage.sessions import SessionRow
 from kernel_gateway.storage.states.checkpoints import CheckpointRow
 from sandcell.models.replays import CellReplay, ReplayRequest
@@ -129,7 +130,11 @@ class Forks:
         if fork.beginning is None:
             _require_own_beginning(row)
         _require_on_record(fork.again)
-        fork.course.before = _find_moment(row, fork.steps, point)
+        fork.moment = _find_moment(row, fork.steps, point)
+        later = WrittenFiles()
+        if point.cell is not None:
+            later = await self._replays.find_written_after(row.id, fork.steps[-1].id)
+        fork.course.keep = partial(is_unchanged_since, fork.moment, later)
         fork.began = self._clock.now()
         if fork.again or fork.beginning is None:
             with translated():
@@ -179,7 +184,7 @@ class Forks:
 
     async def _restore_files(self, fork: _Fork, session_id: str, files: dict[str, FileInfo], forked: Forked) -> None:
         """Have all be as they were that are known as they were, and tell of the others."""
-        wanted = {path: each for path, each in files.items() if is_unchanged_since(fork.course.before, each)}
+        wanted = {path: each for path, each in files.items() if fork.course.keep(each)}
         there = await self._put_files_back(fork, session_id, wanted, forked)
         left_out = fork.course.left_out
         if fork.beginning is not None:  # what changed later and came neither with the checkpoint nor by the cells
@@ -258,6 +263,8 @@ class _Fork:
     steps: Sequence[Step]
     beginning: _FromCheckpoint | None = None
     began: float = 0.0
+    moment: float | None = None
+    """When the original was as the fork is to be; None: as it began."""
     files: dict[str, FileInfo] | None = None
     """The original's, by path, where some are to be put back."""
 
@@ -313,7 +320,7 @@ def _judge(fork: _Fork) -> Forked:
     return Forked(
         session=fork.row.id,
         cell=fork.steps[-1].number if fork.steps else None,
-        as_of=rfc3339(fork.course.before or fork.began),
+        as_of=rfc3339(fork.moment or fork.began),
         cells=len(found),
         different=_tell(odd),
         different_omitted=max(0, len(odd) - MOST_TOLD),

@@ -36,6 +36,8 @@ from kernel_gateway.services.replays.verdicts import summarize
 from kernel_gateway.services.sessions.notebooks import Notebooks
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.workspaces.workspace_copies import WorkspaceCopies
+from kernel_gateway.storage import executions
+from kernel_gateway.storage.executions import WrittenFiles
 from kernel_gateway.storage.sessions import Undone
 from kernels.errors import InvalidNotebook
 from kernels.notebook.notebook_file import NotebookFile, read
@@ -232,6 +234,10 @@ class Replays:
         """The cells of a session as a replay takes them; raises as `start`."""
         notebook = await asyncio.to_thread(self._read, await self._notebooks.notebook(principal, session_id))
         return await asyncio.to_thread(steps_of, notebook, await self._find_undone(principal, session_id))
+
+    async def find_written_after(self, session_id: str, execution_id: str) -> WrittenFiles:
+        """What is known of the files that executions after this one left; that of all of them for an empty id."""
+        return await self._services.database.run(lambda c: executions.find_written_after(c, session_id, execution_id))
 
     async def _find_undone(self, principal: Principal, session_id: str | None) -> Sequence[Undone]:
         return () if session_id is None else (await self._registry.row(principal, session_id)).record.undone

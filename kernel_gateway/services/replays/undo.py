@@ -39,12 +39,12 @@ from kernel_gateway.services.mirroring.pieces import Pieces
 from kernel_gateway.services.records.record import Record
 from kernel_gateway.services.replays.forks import PUT_BACK_SECONDS, Forks
 from kernel_gateway.services.replays.replays import Replays
-from kernel_gateway.services.replays.steps import Step, last_step, stands_after
+from kernel_gateway.services.replays.steps import Step, is_of_pause, last_step, stands_after
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.sessions.sessions import Sessions
 from kernel_gateway.services.workspaces.files import Files
-from kernel_gateway.services.workspaces.workspace_copies import TICK_SECONDS, WorkspaceCopies
+from kernel_gateway.services.workspaces.workspace_copies import WorkspaceCopies
 from kernel_gateway.storage import sessions as rows
 from kernel_gateway.storage.sessions import Undoing, Undone
 from kernel_gateway.storage.states import checkpoints
@@ -222,7 +222,7 @@ class Undo:
         with translated():
             kernel = await live.sandbox.ready()
             await kernel.ready()
-        await self._put_files_back(principal, live, state, target.find_pause())
+        await self._put_files_back(principal, live, state, target)
         with translated():
             await kernel.restart()
         await self._checkpoints.give(state, live)
@@ -232,7 +232,7 @@ class Undo:
         await self._note_at_last(live, "undo", text, undoing=None)
 
     async def _put_files_back(
-        self, principal: Principal, live: LiveSession, state: CheckpointRow, pause: tuple[float, float]
+        self, principal: Principal, live: LiveSession, state: CheckpointRow, target: _Target
     ) -> None:
         """Have the workspace hold the files of the checkpoint; what is the same is not written.
 
@@ -243,7 +243,9 @@ class Undo:
             await self._copies.bring_up_to_date(live.row.workspace_id)
             wanted = {each.path: each for each in await self._mirrors.run(source.list) if each.kind == "file"}
         there = {each.path: each for each in await self._copies.list_files(live.row.workspace_id)}
-        stay = {path for path, each in there.items() if pause[0] < each.modified <= pause[1]}
+        later = await self._replays.find_written_after(live.id, target.before)
+        stays = partial(is_of_pause, target.find_pause(), later)
+        stay = {path for path, each in there.items() if stays(each)}
         try:
             async with asyncio.timeout(PUT_BACK_SECONDS):
                 for path, each in wanted.items():
@@ -329,6 +331,17 @@ class _Target(msgspec.Struct, frozen=True):
         return [each for each in self.steps if self.step is None or each.number > self.step.number]
 
     @property
+    def following(self) -> Step:
+        """The first cell that is undone."""
+        return next(each for each in self.later if not each.skipped)
+
+    @property
+    def before(self) -> str:
+        """The id of the cell before that, which may have been undone already; empty for none."""
+        place = self.steps.index(self.following)
+        return self.steps[place - 1].id if place else ""
+
+    @property
     def after(self) -> str:
         """The id of the cell, empty for none."""
         return "" if self.step is None else self.step.id
@@ -339,16 +352,12 @@ class _Target(msgspec.Struct, frozen=True):
         return "began" if self.step is None else f"was after cell {self.step.number}"
 
     def find_pause(self) -> tuple[float, float]:
-        """When the session was as it is to be: from the end of that cell to the start of the next one.
-
-        Files have the time of the last tick of the host's clock: what a cell writes first may be older than its start.
-        """
-        following = next(each for each in self.later if not each.skipped)
+        """When the session was as it is to be: from the end of that cell to the start of the next one."""
         ended_at = "" if self.step is None else self.step.ended_at
-        if ended_at is None or following.started_at is None:
+        if ended_at is None or self.following.started_at is None:
             return 0.0, 0.0
         ended = datetime.fromisoformat(ended_at).timestamp() if ended_at else 0.0
-        return ended, datetime.fromisoformat(following.started_at).timestamp() - TICK_SECONDS
+        return ended, datetime.fromisoformat(self.following.started_at).timestamp()
 
 
 def _describe_first(live: LiveSession, count: int) -> str:

@@ -7,9 +7,8 @@ what the workspace has now. The original is never changed.
 from __future__ import annotations
 
 import threading
-import time
+from collections.abc import Callable
 from functools import partial
-from typing import Final
 
 import structlog
 
@@ -27,8 +26,11 @@ from workspace_sync.errors import WorkspaceSyncError
 from workspace_sync.workspaces.file_info import FileInfo
 
 log = structlog.get_logger(__name__)
-TICK_SECONDS: Final = time.clock_getres(5)
-"""By how much the time of a file may be before the moment in which it was written: of Linux's CLOCK_REALTIME_COARSE."""
+
+
+def keep_all(_file: FileInfo) -> bool:
+    """The choice of who copies a workspace as it is."""
+    return True
 
 
 class WorkspaceCopies:
@@ -58,22 +60,23 @@ class WorkspaceCopies:
         await self._access.row(principal, workspace_id)
 
     async def copy(
-        self, principal: Principal, workspace_id: str, session_id: str, before: float | None = None
+        self, principal: Principal, workspace_id: str, session_id: str, keep: Callable[[FileInfo], bool] = keep_all
     ) -> list[str]:
         """The files of one of the principal's workspaces become those that the session will start with.
 
-        Those that changed after `before` are left out, and returned. When it is cancelled nothing is left of the copy.
+        Those that are not to be kept are left out, and returned. When it is cancelled nothing is left of the copy.
         Raises NotFound, StoreUnavailable, DeadlinePassed.
         """
         await self.require(principal, workspace_id)
         with translated():
             await self.bring_up_to_date(workspace_id)
-        return await self.copy_durable(self._mirrors.durable(workspace_id), session_id, before)
+        return await self.copy_durable(self._mirrors.durable(workspace_id), session_id, keep)
 
-    async def copy_durable(self, files: DurableWorkspace, session_id: str, before: float | None = None) -> list[str]:
+    async def copy_durable(
+        self, files: DurableWorkspace, session_id: str, keep: Callable[[FileInfo], bool] = keep_all
+    ) -> list[str]:
         """The same of files that are durable, wherever in the store they lie, as the caller may know."""
         given_up = threading.Event()
-        keep = partial(is_unchanged_since, before)
         with translated():
             try:
                 return await self._mirrors.run(
@@ -113,8 +116,3 @@ class WorkspaceCopies:
                 except (WorkspaceSyncError, TimeoutError):
                     log.warning("copied_without_flush", session=live.id)
                     raise
-
-
-def is_unchanged_since(before: float | None, file: FileInfo) -> bool:
-    """Whether a file is the one that was there then, as far as its time tells: that of the host's last tick."""
-    return before is None or file.modified <= before - TICK_SECONDS

@@ -167,6 +167,7 @@ def sessions_and_what_runs() -> Iterator[Step]:
         for each in (executions.count_of, executions.list_open, executions.last_ended, executions.list_heard)
     )
     yield step(executions.has_run_after, "s", 0)
+    yield from (step(executions.find_written_after, "s", each) for each in ("", "add", "absent"))
     yield step(executions.add_note, NoteRow("s", 1, NOW, "started", "**é**"))
     yield step(executions.find_note, 1)
     yield step(executions.list_notes, "s", 2, None)

@@ -226,3 +226,33 @@ def test_the_first_administrator_and_tokens(database_url: str) -> None:
         assert first not in repr(tokens_stored)
 
     on_database(database_url, check)
+
+
+def test_the_files_that_later_executions_left_are_known_where_all_of_them_are_told(database_url: str) -> None:
+    def left(*paths: str, change: str = "added", **more: object) -> dict[str, object]:
+        return {"files": [{"path": each, "change": change} for each in paths], **more}
+
+    async def check(database: Database) -> None:
+        async def ran(name: str, provenance: dict[str, object] | None) -> None:
+            row = msgspec.structs.replace(an_execution(name), started=NOW, ended=NOW, provenance=provenance)
+            await database.run(lambda c: executions.add_ended(c, row))
+
+        async def after(name: str) -> executions.WrittenFiles:
+            return await database.run(lambda c: executions.find_written_after(c, "s", name))
+
+        await one_session(database)
+        await ran("first", left("a"))
+        await ran("second", left("b", "c"))
+        await ran("third", left("a", change="removed"))
+        await ran("late", {"late_of": "second"})
+        assert await after("") == executions.WrittenFiles(frozenset("abc"), complete=True)
+        assert await after("first") == executions.WrittenFiles(frozenset("bc"), complete=True)
+        assert await after("second") == executions.WrittenFiles(frozenset(), complete=True)
+        assert await after("absent") == executions.WrittenFiles()
+        await ran("many", left("d", files_omitted=1))
+        assert await after("third") == executions.WrittenFiles(frozenset("d"))
+        for unknown in ({"files_unknown": "the sandbox is gone"}, None):
+            await ran(f"unknown {unknown}", unknown)
+            assert not (await after("many")).complete
+
+    on_database(database_url, check)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -45,6 +46,31 @@ def test_it_is_as_it_was_before_the_last_cells(client: Client) -> None:
         replay = client.replay(session_id=session.id)
         undone = [each.number for each in replay.verdicts if each.why == "it was undone"]
         assert len(undone) == 3, replay.verdicts
+
+
+MADE = """
+import os, time
+open('made', 'w').close()
+os.utime('made', (time.time() - {seconds},) * 2)
+"""
+
+
+def test_files_of_a_cell_go_with_it_whatever_their_times_and_uploads_stay(client: Client) -> None:
+    """A busy host gives files the time of an older tick, and programs set times."""
+    with client.session() as session:
+        first = session.run("log = [1]").execution
+        time.sleep(0.2)
+        session.upload("given", b"just before the cell")
+        session.run(MADE.format(seconds=0.1))
+        session.undo()
+        assert read(session) == {"given": b"just before the cell"}
+        session.run(MADE.format(seconds=10**6))
+        for replay in (True, False):
+            fork = client.attach(client.fork_session(session.id, cell=first.id, replay=replay).id)
+            assert read(fork) == {}
+            fork.stop()
+        session.undo()
+        assert read(session) == {"given": b"just before the cell"}
 
 
 def test_a_fork_takes_back_all_of_its_cells(client: Client) -> None:

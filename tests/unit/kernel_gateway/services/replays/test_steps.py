@@ -8,11 +8,21 @@ from typing import Any
 import pytest
 
 from kernel_gateway.errors import InvalidRequest
-from kernel_gateway.services.replays.steps import Step, count_generation, last_step, stands_after, steps_of
+from kernel_gateway.services.replays.steps import (
+    Step,
+    count_generation,
+    is_of_pause,
+    is_unchanged_since,
+    last_step,
+    stands_after,
+    steps_of,
+)
 from kernel_gateway.services.sessions.session_variables import _describe
+from kernel_gateway.storage.executions import WrittenFiles
 from kernel_gateway.storage.sessions import Undone
 from kernels.notebook.notebook_file import CodeCell, NotebookFile
 from sandcell.models.sessions import Restored
+from workspace_sync.workspaces.file_info import FileInfo
 
 
 def steps(
@@ -182,3 +192,42 @@ def test_a_cell_to_stop_at_goes_by_its_id_or_its_number() -> None:
 def test_a_cell_that_is_not_there_is_named_with_those_that_are(until: int | str) -> None:
     with pytest.raises(InvalidRequest, match="its code cells are 2, 3"):
         last_step(steps(("a", {}), ("b", {})), until)
+
+
+LEFT = WrittenFiles(frozenset({"made"}), complete=True)
+
+
+@pytest.mark.parametrize(
+    ("path", "modified", "later", "unchanged"),
+    [
+        ("given", 9.0, LEFT, True),
+        ("given", 9.998, LEFT, False),  # within a tick: it may be of either side
+        ("given", 10.5, LEFT, False),
+        ("made", 9.0, LEFT, False),  # as one that was unpacked with its old time
+        ("made", 9.0, WrittenFiles(), True),  # nothing else is known of it
+    ],
+)
+def test_a_file_is_as_it_was_by_its_time_unless_a_later_cell_is_known_to_have_left_it(
+    path: str, modified: float, later: WrittenFiles, unchanged: bool
+) -> None:
+    assert is_unchanged_since(10.0, later, FileInfo(path, "file", 1, modified, 0o644)) is unchanged
+    assert is_unchanged_since(None, later, FileInfo(path, "file", 1, modified, 0o644))
+
+
+@pytest.mark.parametrize(
+    ("path", "modified", "later", "stays"),
+    [
+        ("given", 9.0, LEFT, False),  # before the pause
+        ("given", 15.0, LEFT, True),
+        ("given", 19.999, LEFT, True),
+        ("given", 20.1, LEFT, False),
+        ("made", 19.98, LEFT, False),  # its first file, whose tick came late
+        ("made", 15.0, LEFT, True),  # no tick is as late: it was there, and the cell found it changed
+        ("made", 19.98, WrittenFiles(), True),
+        ("made", 19.999, WrittenFiles(frozenset({"made"})), False),
+    ],
+)
+def test_what_was_changed_from_outside_just_before_a_cell_is_told_from_its_first_files(
+    path: str, modified: float, later: WrittenFiles, stays: bool
+) -> None:
+    assert is_of_pause((10.0, 20.0), later, FileInfo(path, "file", 1, modified, 0o644)) is stays
