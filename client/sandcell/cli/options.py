@@ -28,7 +28,7 @@ def connected(command: Callable[..., None]) -> Callable[..., None]:
             with Client(url or meta.get("sandcell.url"), token or meta.get("sandcell.token")) as client:
                 command(client, **kwargs)
         except SandcellError as error:
-            say(explain_error(error))
+            explain_error(error)
             raise click.exceptions.Exit(exits.of_error(error)) from error
         except BrokenPipeError:
             raise  # the reader of our output has left, as `head` does: `main` ends without a message
@@ -51,9 +51,10 @@ def choose_upload(file: Path, path: str | None) -> tuple[Path | IO[bytes], str]:
     return sys.stdin.buffer, path
 
 
-def explain_error(error: SandcellError) -> str:
-    """The error, and what a person can do about it, on lines of their own."""
-    return "\n".join(filter(None, [f"sandcell: {error}", _remedy(error)]))
+def explain_error(error: SandcellError) -> None:
+    """Say the error, and what a person can do about it, on lines of their own."""
+    for line in filter(None, [f"sandcell: {error}", _remedy(error)]):
+        say(line)
 
 
 def _remedy(error: SandcellError) -> str:

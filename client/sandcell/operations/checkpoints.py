@@ -29,7 +29,7 @@ def get_checkpoint(session_id: str, checkpoint_id: str) -> Operation[Checkpoint]
 
 def delete_checkpoint(session_id: str, checkpoint_id: str) -> Operation[None]:
     """Remove a checkpoint."""
-    yield from exchange(Ask("DELETE", f"{_checkpoints(session_id)}/{quote(checkpoint_id)}"))
+    yield from exchange(Ask("DELETE", f"{_checkpoints(session_id)}/{quote(checkpoint_id)}"), removes=True)
 
 
 def undo(session_id: str, cells: int = 1, *, exact: bool = False) -> Operation[Session]:

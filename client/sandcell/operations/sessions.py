@@ -168,13 +168,13 @@ def restart(session_id: str) -> Operation[Session]:
 def hibernate(session_id: str) -> Operation[Session]:
     """Give up a session's memory until its next use; the answer's `hibernated` says what is kept."""
     ask = Ask("POST", f"{SESSIONS}/{quote(session_id)}/hibernate", timeout_seconds=START_SECONDS)
-    return decode((yield from exchange(ask)), Session)
+    return decode((yield from exchange(ask, repeatable=True)), Session)
 
 
 def resume(session_id: str) -> Operation[Session]:
     """Wake a session that is hibernated; the answer's `restored` says which variables came back."""
     ask = Ask("POST", f"{SESSIONS}/{quote(session_id)}/resume", timeout_seconds=START_SECONDS)
-    return decode((yield from exchange(ask)), Session)
+    return decode((yield from exchange(ask, repeatable=True)), Session)
 
 
 def run(

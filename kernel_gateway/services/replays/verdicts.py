@@ -109,9 +109,10 @@ def _with_exit(found: CellVerdict, step: Step, ran: CellOutcome) -> CellVerdict:
 
 
 def add_sentence(why: str, more: str) -> str:
-    """What is said of a cell already, and one sentence more; its first letter and its full stop may be missing."""
-    sentence = f"{more[0].upper()}{more[1:]}"
-    return f"{why} {sentence if sentence.endswith('.') else f'{sentence}.'}".lstrip()
+    """What is said of a cell already, and one sentence more; full stops and its first letter may be missing."""
+    sentences = [each if each.endswith((".", "!", "?")) else f"{each}." for each in (why, more) if each]
+    sentences[-1] = f"{sentences[-1][0].upper()}{sentences[-1][1:]}"
+    return " ".join(sentences)
 
 
 def _cell(step: Step, found: CellVerdict, ran: CellOutcome) -> CellReplay:

@@ -340,9 +340,9 @@ class Sessions:
             raise InvalidRequest(f"a label has at most {LONGEST_NAME} characters")
         _refuse_nul(body)
         if body.keep_variables_mb is not None and not 1 <= body.keep_variables_mb <= MOST_KEPT_MB:
-            raise InvalidRequest(f"keep_variables_mb must be between 1 and {MOST_KEPT_MB:,}")
+            raise InvalidRequest(f"keep_variables_mb must be between 1 and {MOST_KEPT_MB:,}", field="keep_variables_mb")
         if body.checkpoint_every is not None and not 0 <= body.checkpoint_every <= MOST_BETWEEN:
-            raise InvalidRequest(f"checkpoint_every must be between 0 and {MOST_BETWEEN:,}")
+            raise InvalidRequest(f"checkpoint_every must be between 0 and {MOST_BETWEEN:,}", field="checkpoint_every")
         most = settings.session_timeout_max_seconds
         timeout = _within("timeout_seconds", body.timeout_seconds, settings.session_timeout_seconds, most)
         idle = _within("idle_timeout_seconds", body.idle_timeout_seconds, settings.idle_timeout_seconds, most)

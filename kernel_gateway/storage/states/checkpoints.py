@@ -183,10 +183,12 @@ def list_spent(connection: Connection) -> list[CheckpointRow]:
 
 
 def sum_bytes(connection: Connection, principal_id: str) -> int:
-    """What one principal's take, in variables and files, but for those that are used once."""
-    query = select(func.coalesce(func.sum(_TAKEN_BYTES), 0)).select_from(checkpoints.join(sessions))
-    query = query.where(sessions.c.principal_id == principal_id, checkpoints.c.state == "kept")
-    query = query.where(checkpoints.c.kind != "passing")
+    """What those of one principal take that callers see, in variables and files.
+
+    Those of a session that has ended go with the next round of removals: until then nobody could make room of them.
+    """
+    query = _shown().where(sessions.c.principal_id == principal_id)
+    query = query.with_only_columns(func.coalesce(func.sum(_TAKEN_BYTES), 0), maintain_column_froms=True)
     return int(connection.execute(query).scalar_one())
 
 

@@ -9,7 +9,6 @@ import click
 from sandcell import SandcellError, exits
 from sandcell.cli import completion
 from sandcell.cli.options import environment_option, explain_error
-from sandcell.cli.screen import say
 from sandcell.cli.verbs import ACCESS
 from sandcell.tools.definitions import MOST_OUTPUT_BYTES
 from sandcell.tools.toolbox import OUTPUT_BYTES
@@ -56,7 +55,7 @@ def mcp(
     try:
         asyncio.run(work)
     except SandcellError as error:
-        say(explain_error(error))
+        explain_error(error)
         raise click.exceptions.Exit(exits.of_error(error)) from error
 
 

@@ -197,6 +197,7 @@ def show(client: Client, *, session_id: str | None, as_json: bool) -> None:
         ("workspace", found.workspace_id),
         ("generation", found.generation),
         ("variables restored", _describe_restored(found.restored)),
+        ("hibernated", _describe_hibernated(found.hibernated)),
         ("created", found.created_at),
         ("last activity", found.last_activity_at),
         ("ends if idle", found.idle_expires_at),
@@ -217,6 +218,14 @@ def _describe_restored(restored: Restored | None) -> str:
     counts = Counter(each.outcome for each in restored.variables)
     said = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
     return f"{said or 'none'}, as of {restored.as_of}"
+
+
+def _describe_hibernated(report: HibernationReport | None) -> str:
+    if report is None:
+        return ""
+    lost = sum(each.outcome == "lost" for each in report.variables)
+    size = format_megabytes(report.size_bytes + report.image_bytes)
+    return f"until {report.until}, as {report.kept_as}: {size}, {lost} variables not kept"
 
 
 def _describe_use(policy: SessionNetwork) -> str:

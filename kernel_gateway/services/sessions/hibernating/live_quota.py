@@ -73,11 +73,15 @@ def require_hibernated_place(
     hold(connection, "hibernated sessions", principal_id)
     most, most_bytes = settings.hibernated_sessions, settings.hibernated_mb * MEGABYTE
     if sessions.count_live(connection, principal_id, status="HIBERNATED") >= most:
-        raise QuotaReached(f"{most:,} of your sessions are hibernated, which is the most: stop one", quota=most)
+        raise QuotaReached(
+            f"{most:,} of your sessions are hibernated, which is the most (hibernated_sessions): use or stop one",
+            quota=most,
+        )
     taken, brought = hibernations.sum_bytes(connection, principal_id), carried.sum_bytes(connection, principal_id)
     if taken + brought + size > most_bytes:
         beside = f", and what was kept of lost sandboxes {brought:,}" if brought else ""
         raise QuotaReached(
-            f"your hibernated sessions take {taken:,} bytes{beside}: {size:,} more are over {most_bytes:,}",
+            f"your hibernated sessions take {taken:,} bytes{beside}, and this one takes {size:,}; {most_bytes:,} is the"
+            " most (hibernated_mb): use or stop one of them",
             quota=most_bytes,
         )

@@ -26,6 +26,7 @@ from sandcell.models.sessions import Session
 from sandcell.models.workspaces import FileEntry
 from sandcell.operations import administration as a
 from sandcell.operations import attach as at
+from sandcell.operations import checkpoints as ch
 from sandcell.operations import datasets as d
 from sandcell.operations import environments as e
 from sandcell.operations import files as f
@@ -109,6 +110,8 @@ def test_a_command_is_never_sent_twice() -> None:
 NEVER_TWICE: dict[str, Operation[Any]] = {
     "restart": o.restart("s"),
     "interrupt": o.interrupt("s"),
+    "create_checkpoint": ch.create_checkpoint("s"),
+    "undo": ch.undo("s"),
     "take_lease": le.take_lease("s"),
     "give_back_lease": le.give_back_lease("s"),
     "start_program": pr.start_program("s"),
@@ -138,7 +141,13 @@ def test_what_would_do_harm_twice_is_never_sent_twice(operation: Operation[Any])
         drive(operation, [LOST])
 
 
-@pytest.mark.parametrize("remove", [f.remove_file, f.workspace_remove])
+@pytest.mark.parametrize("change", [o.hibernate, o.resume])
+def test_what_is_the_same_when_it_is_asked_for_again_is_sent_again(change: Any) -> None:
+    with pytest.raises(NotFound):
+        drive(change("s"), [LOST, error(404, "not_found")])
+
+
+@pytest.mark.parametrize("remove", [f.remove_file, f.workspace_remove, ch.delete_checkpoint])
 def test_a_file_that_is_gone_when_its_removal_is_sent_again_was_removed(remove: Any) -> None:
     _, asked = drive(remove("x", "f"), [LOST, error(404, "not_found")])
     assert [ask.method for ask in asked] == ["DELETE", "DELETE"]

@@ -66,6 +66,21 @@ def test_a_run_is_done_when_its_files_are_in_the_store(sandcell: Shell) -> None:
     assert sandcell("session", "stop").returncode == 0
 
 
+def test_one_that_is_hibernated_shows_until_when_and_uses_no_memory(sandcell: Shell) -> None:
+    assert sandcell("run", "kept, lost = 1, open('f', 'w')").returncode == 0
+    before = dict(line.split("\t") for line in sandcell("session", "show").stdout.splitlines())
+    assert (before["hibernated"], before["memory"].startswith("0 MB")) == ("", False)
+    assert sandcell("session", "hibernate").returncode == 0
+    session = json.loads(sandcell("session", "show", "--json").stdout)
+    assert (session["usage"]["memory_bytes"], session["usage"]["pids"]) == (0, 0)
+    assert session["usage"]["memory_peak_bytes"] > 0
+    rows = dict(line.split("\t") for line in sandcell("session", "show").stdout.splitlines())
+    assert rows["memory"].startswith("0 MB of ")
+    assert rows["hibernated"].startswith(f"until {session['hibernated']['until']}, as variables: ")
+    assert rows["hibernated"].endswith(", 1 variables not kept")
+    assert sandcell("session", "stop").returncode == 0
+
+
 def test_a_session_that_has_ended_is_replaced_and_said(sandcell: Shell, service: RunningService) -> None:
     (sandcell.directory / "kept.txt").write_text("kept")
     sandcell("run", "y = 1", "--file", "kept.txt")
@@ -97,7 +112,7 @@ def test_a_session_that_has_ended_is_replaced_and_said(sandcell: Shell, service:
         (["run", "1", "--url", "http://127.0.0.1:9"], 3, "cannot reach"),
         (["run", "1", "--url", "http://127.0.0.1:9"], 3, "sandcell serve"),
         (["run", "1", "--url", "127.0.0.1"], 2, "must be like http://"),
-        (["session", "show", "absent"], 7, "session ls --all"),
+        (["session", "show", "absent"], 7, "there is no such session\n`sandcell session ls --all`"),
         (["workspace", "ls", "absent"], 7, "`sandcell workspace ls`"),
         (["token", "revoke", "absent"], 7, "`sandcell token ls`"),
         (["keys", "revoke", "absent"], 7, "`sandcell keys ls`"),

@@ -263,6 +263,22 @@ def test_how_forks_began_leaves_half_of_the_room_to_what_is_asked_for(house: Hou
     asyncio.run(test())
 
 
+def test_those_of_a_session_that_has_ended_take_no_room(house: House) -> None:
+    """They are removed by the next round: nobody could remove them until then."""
+
+    async def test() -> None:
+        async with house.gateway(checkpoints_mb=1, sweep_interval_seconds=10**6) as gateway:
+            for _ in range(2):
+                session = await gateway.start()
+                await gateway.run(session, "large = bytes(800_000)")
+                await gateway.services.checkpoints.create(gateway.me, session.id)
+                with pytest.raises(QuotaReached):
+                    await gateway.services.checkpoints.create(gateway.me, session.id)
+                await gateway.services.sessions.stop(gateway.me, session.id)
+
+    asyncio.run(test())
+
+
 def test_a_refusal_names_a_few_that_can_be_removed(house: House) -> None:
     async def test() -> None:
         async with house.gateway(checkpoints_per_session=6, keep_sessions_on_shutdown=True) as gateway:

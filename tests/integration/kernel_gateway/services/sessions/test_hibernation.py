@@ -317,7 +317,7 @@ async def two_wakes(house: House, gateway: Gateway, session: Session) -> None:
     with pytest.raises(Conflict, match="resume it first"):
         await gateway.services.sessions.set_lifetime(gateway.me, session.id, 10)
     other = await fill(gateway)
-    with pytest.raises(QuotaReached):
+    with pytest.raises(QuotaReached, match=r"\(hibernated_sessions\): use or stop one"):
         await hibernate(gateway, other)
     assert await gateway.text(other, "value") == "40"
     await gateway.services.sessions.stop(gateway.me, other.id)

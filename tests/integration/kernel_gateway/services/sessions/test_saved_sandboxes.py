@@ -267,14 +267,14 @@ def test_what_cannot_be_kept_as_processes_is_kept_as_variables_or_goes_on(on_hou
             report = (await hibernate(gateway, session)).hibernated
             assert report is not None
             assert (report.kept_as, report.image_bytes) == ("variables", 0)
-            assert "are over 2,097,152" in (report.processes_lost or ""), report
+            assert "2,097,152 is the most (hibernated_mb)" in (report.processes_lost or ""), report
             assert places.list_ids() == []
             assert await gateway.text(session, AFTER) == LOST
             await gateway.run(session, HOLD)
             await gateway.services.sessions.stop(gateway.me, session.id)
         async with house.gateway(hibernated_sessions=0) as gateway:
             session = await hold(gateway)
-            with pytest.raises(QuotaReached):
+            with pytest.raises(QuotaReached, match=r"\(hibernated_sessions\): use or stop one"):
                 await hibernate(gateway, session)
             assert (await gateway.show(session)).status == "READY"
             assert await gateway.text(session, USE) == USED, "it goes on, and was saved meanwhile"

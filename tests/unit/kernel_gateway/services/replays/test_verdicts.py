@@ -7,7 +7,7 @@ from typing import Any
 
 from kernel_gateway.services.replays.stage import CellOutcome
 from kernel_gateway.services.replays.steps import Step, began, digests_of
-from kernel_gateway.services.replays.verdicts import summarize, verdict_of
+from kernel_gateway.services.replays.verdicts import CARRIED, add_sentence, summarize, verdict_of
 from kernels.capped_text import cut_middle
 from sandcell.models.replays import CellReplay, Replay
 
@@ -98,3 +98,10 @@ def test_a_session_is_told_what_did_not_come_back() -> None:
     assert "`old`" in text
     assert "- cell 3: failed. no such file" in text
     assert "cell 2" not in text
+
+
+def test_what_is_said_of_a_cell_is_sentences() -> None:
+    raised = add_sentence("", "it raised NameError: name 'x' is not defined")
+    assert raised == "It raised NameError: name 'x' is not defined."
+    assert add_sentence("name 'x' is not defined", CARRIED) == f"name 'x' is not defined. {CARRIED}"
+    assert add_sentence("It differs.", "why is not known") == "It differs. Why is not known."
