@@ -97,8 +97,9 @@ class Forks:
             session_id=row.id, inputs=row.workspace_id, until=point.cell, determinism=False, keep_session=True
         )
         count = self._require_rest(principal, point)
-        fresh = msgspec.structs.replace(body, from_=None, environment=row.environment)
-        course = await self._replays.admit(principal, request, fresh)
+        if live is not None and isinstance(point.cell, str) and live.has_unended(point.cell):
+            raise InvalidRequest("that cell has not ended: wait for it, or name one that has", field="from.cell")
+        course = await self._replays.admit(principal, request, _build_start(body, row), cell_field="from.cell")
         try:
             fork = _Fork(
                 principal, point, row, course, course.replay.steps[: last_step(course.replay.steps, point.cell)]
@@ -299,6 +300,22 @@ class _FromCheckpoint:
         self.restored = live.variables.restored
 
 
+def _build_start(body: StartSession, row: SessionRow) -> StartSession:
+    """What the fork is started with: how variables and states are kept is the original's, unless it says otherwise.
+
+    A fork that kept fewer of them would lose some of those that it has just been given.
+    """
+    was = row.record
+    return msgspec.structs.replace(
+        body,
+        from_=None,
+        environment=row.environment,
+        keep_variables=was.keep_variables if body.keep_variables is None else body.keep_variables,
+        keep_variables_mb=was.keep_variables_mb if body.keep_variables_mb is None else body.keep_variables_mb,
+        checkpoint_every=was.checkpoint_every if body.checkpoint_every is None else body.checkpoint_every,
+    )
+
+
 def _judge(fork: _Fork) -> Forked:
     """What is not as it was; raises Conflict where that is too much."""
     point, beginning = fork.point, fork.beginning
@@ -360,7 +377,7 @@ def _find_moment(row: SessionRow, steps: Sequence[Step], point: ForkPoint) -> fl
         return row.ended
     ended = steps[-1].ended_at
     if ended is None:
-        raise InvalidRequest("that cell has not ended: name one that has", field="from")
+        raise InvalidRequest("that cell has not ended: wait for it, or name one that has", field="from.cell")
     return datetime.fromisoformat(ended).timestamp()
 
 

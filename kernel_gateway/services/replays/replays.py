@@ -142,13 +142,16 @@ class Replays:
         await self._note(principal, course.replay)
         return await self._services.sessions.get(principal, session_id)
 
-    async def admit(self, principal: Principal, request: ReplayRequest, body: StartSession) -> ReplayRun:
+    async def admit(
+        self, principal: Principal, request: ReplayRequest, body: StartSession, *, cell_field: str
+    ) -> ReplayRun:
         """A replay whose session is to stay, made from `body`, before it begins; raises as `start`.
 
+        `cell_field` is what the caller's request calls the last cell.
         The caller says how many of its cells are to run, to `require_length`: a session may begin with some of them.
         """
         self._readiness.require_accepting()
-        return (await self._admit(principal, request, body, of_any_length=True))[1]
+        return (await self._admit(principal, request, body, of_any_length=True, cell_field=cell_field))[1]
 
     def require_length(self, cells: int) -> None:
         """Raises InvalidRequest for more cells than a replay runs."""
@@ -210,7 +213,13 @@ class Replays:
         return StartSession(environment=environment, name=f"replay{of}", labels={"replay": "yes"})
 
     async def _admit(
-        self, principal: Principal, request: ReplayRequest, session: StartSession, *, of_any_length: bool = False
+        self,
+        principal: Principal,
+        request: ReplayRequest,
+        session: StartSession,
+        *,
+        of_any_length: bool = False,
+        cell_field: str = "until",
     ) -> tuple[Replaying, ReplayRun]:
         """A place among the running ones first, then the notebook is read; gives the place back when that fails."""
         self._require_place(principal, len(memoryview(request.notebook)))
@@ -221,7 +230,9 @@ class Replays:
             if not of_any_length:
                 self.require_length(len(notebook.cells))
             undone = await self._find_undone(principal, request.session_id)
-            replay = self._build(principal, request, await asyncio.to_thread(steps_of, notebook, undone), len(data))
+            steps = await asyncio.to_thread(steps_of, notebook, undone)
+            last_step(steps, request.until, field=cell_field)
+            replay = self._build(principal, request, steps, len(data))
         finally:
             self._reading[principal.id] -= 1
             if not self._reading[principal.id]:
@@ -257,7 +268,6 @@ class Replays:
             raise InvalidRequest(str(error), field="notebook") from None
 
     def _build(self, principal: Principal, request: ReplayRequest, steps: list[Step], size: int) -> Replaying:
-        last_step(steps, request.until)
         replay = Replaying(
             principal.id,
             request,
@@ -281,7 +291,8 @@ class Replays:
         own = len(running) + self._reading.get(principal.id, 0)
         if own >= settings.replays_per_principal:
             raise LimitReached(
-                f"{own:,} of your replays run, which is the most that one principal may have: wait, or stop one",
+                f"{own:,} of your replays and forks are under way, which is the most that one principal may have: wait,"
+                " or stop one",
                 retry_after_seconds=RETRY_SECONDS,
             )
         self._require_memory(principal, size)

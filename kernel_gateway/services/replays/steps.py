@@ -170,8 +170,11 @@ def _put_together(steps: Iterable[Step]) -> list[Step]:
     return made
 
 
-def last_step(steps: Sequence[Step], until: int | str | None) -> int:
-    """How many steps there are to the one that is named by its id or number, it included; raises InvalidRequest."""
+def last_step(steps: Sequence[Step], until: int | str | None, *, field: str = "until") -> int:
+    """How many steps there are to the one that is named by its id or number, it included.
+
+    Raises InvalidRequest, which names the `field` of the request.
+    """
     if until is None:
         return len(steps)
     for place, step in enumerate(steps, 1):
@@ -185,7 +188,7 @@ def last_step(steps: Sequence[Step], until: int | str | None) -> int:
     numbers = ", ".join(str(step.number) for step in steps[:20]) + (", ..." if len(steps) > 20 else "")
     raise InvalidRequest(
         f"the notebook has no code {named}: its code cells are {numbers or 'none'} (numbers count all cells from 1)",
-        field="until",
+        field=field,
     )
 
 

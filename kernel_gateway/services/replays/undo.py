@@ -362,10 +362,12 @@ class _Target(msgspec.Struct, frozen=True):
 
 def _describe_first(live: LiveSession, count: int) -> str:
     """Why the first cell cannot be undone, and what to do instead."""
-    said = f"{count:,} cells of the session count"
+    if not count:
+        return "the session has no cell that could be taken back"
+    said = f"at most {count - 1:,} of the session's {count:,} cells that count can be taken back"
     if live.row.record.origin:
-        return f"{said}, and there is no checkpoint of how it began: fork its origin again"
-    return f"{said}: the first of them stays, or restart it"
+        return f"{said}, since there is no checkpoint of how it began: fork its origin again"
+    return f"{said}: the first one stays, and a restart gives a blank kernel"
 
 
 def _find_lost(state: CheckpointRow) -> list[str]:

@@ -87,6 +87,19 @@ def test_three_ways_from_the_same_state_at_once(client: Client, worked: Session)
         fork.stop()
 
 
+def test_it_keeps_as_much_as_the_original_unless_it_says_otherwise(service: RunningService, client: Client) -> None:
+    with client.session(keep_variables="each", keep_variables_mb=7, checkpoint_every=3) as session:
+        fork = client.fork_session(session.id)
+        assert (fork.keep_variables, fork.keep_variables_mb, fork.checkpoint_every) == ("each", 7, 3)
+        body = {"from": {"session": session.id}, "keep_variables": "off", "keep_variables_mb": 9, "checkpoint_every": 0}
+        headers = {"Authorization": f"Bearer {service.token}"}
+        started = httpx.post(f"{service.url}/v1/sessions", json=body, headers=headers, timeout=60)
+        other = client.get_session(started.json()["id"])
+        assert (other.keep_variables, other.keep_variables_mb, other.checkpoint_every) == ("off", 9, 0)
+    for each in (fork, other):
+        client.stop_session(each.id)
+
+
 def test_a_fork_is_taken_back_to_what_it_began_with(client: Client) -> None:
     with client.session() as original:
         original.run("rows = [3, 1, 2]; open('f', 'w').write('as it was')")
@@ -207,9 +220,13 @@ def test_what_makes_no_sense_is_refused(service: RunningService, client: Client,
         pytest.raises(NotFound),
     ):
         stranger.fork_session(worked.id)
-    with pytest.raises(InvalidRequest, match="no code cell 77"):
+    with pytest.raises(InvalidRequest, match="no code cell 77") as unknown:
         client.fork_session(worked.id, cell=77)
+    assert unknown.value.details["field"] == "from.cell"
     running = worked.submit("import time; time.sleep(600)")
+    for unended in (running, worked.submit("1")):
+        with pytest.raises(InvalidRequest, match="has not ended: wait for it"):
+            client.fork_session(worked.id, cell=unended.id)
     with pytest.raises(Conflict) as caught:
         client.fork_session(worked.id)
     assert caught.value.code == "session_busy"
