@@ -46,6 +46,9 @@ that was silent for as long is heard as at first."""
 CLOSE_SECONDS: Final = 5.0
 MOST_SOURCES: Final = 8
 """Executions whose late output is gathered at once; that of further ones is of no known execution."""
+SILENT_SECONDS: Final = 2.0
+"""After that without a word what was heard of one is written down early, where there are as many as that: else the
+threads of nine short cells, one after another, would be too many within the longest time that is gathered."""
 MOST_UNSTORED: Final = 32
 """Late outputs that wait for the database; then the oldest are lost."""
 TEXT_BYTES: Final = 256 * 1024
@@ -200,6 +203,8 @@ class LateOutputs:
         now = self._clock.now()
         heard = self._heard.get(of)
         if heard is None:
+            if len(self._heard) >= MOST_SOURCES:
+                self._make_room(now)
             of = of if len(self._heard) < MOST_SOURCES else ""
             heard = self._heard.setdefault(of, _Heard(of, now, self._live.sandbox.generation, hub))
             hub.hold(heard)
@@ -208,6 +213,15 @@ class LateOutputs:
         heard.last = self._last_heard = now
         self._schedule()
         return heard
+
+    def _make_room(self, now: float) -> None:
+        """Write down now what was heard of executions that are silent and have ended."""
+        silent = [each for each in self._heard.values() if now - each.last >= SILENT_SECONDS]
+        for heard in [each for each in silent if self._live.find_job(each.of) is None]:
+            del self._heard[heard.of]
+            self._add(heard)
+        if self._unstored:
+            self._background.spawn(self.flush(), f"late output of {self._live.id}")
 
     def _tell(self, of: str, events: list[Event]) -> None:
         job = self._job(of)

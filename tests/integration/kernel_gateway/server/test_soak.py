@@ -57,6 +57,7 @@ def test_what_sessions_took_they_give_back(service: RunningService, rest: Rest, 
         before = memory(service)
         list(threads.map(lambda _: life(rest), range(lives)))
     wait_until_removed(service, there)
-    assert held(service)[0] <= descriptors + 4
-    assert held(service)[1] <= running + 4
+    more = max(4, lives // 10)  # pools of threads grow as they are used, up to their bounds
+    assert held(service)[0] <= descriptors + more
+    assert held(service)[1] <= running + more
     assert memory(service) - before < 20_000_000 + 50_000 * lives

@@ -52,7 +52,7 @@ def test_many_claims_leave_nothing(make_service: MakeService, tmp_path: Path) ->
     with service.client() as client:
         pool = client.get_environment("python").pool
     assert pool is not None
-    assert pool.hits > SESSIONS // 4
+    assert pool.hits > MOST, "it was filled again and again"
     assert pool.hits + pool.misses == SESSIONS + AT_ONCE * 2
     assert pool.failures == 0
     after = [count_held(pid) for pid in (service.pid, service.service_pid)]

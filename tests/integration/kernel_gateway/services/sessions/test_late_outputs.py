@@ -142,5 +142,34 @@ def test_what_is_gathered_is_written_down_when_a_session_or_the_service_ends(
     asyncio.run(gathered(house))
 
 
+async def many(gateway: Gateway) -> None:
+    session = await gateway.start()
+    ran = [
+        await gateway.run(session, THREAD.replace('"one"', f'"{each}"'))
+        for each in range(2 * late_outputs.MOST_SOURCES)
+    ]
+    live = gateway.services.registry.get(session.id)
+    assert live is not None
+    for number, execution in enumerate(ran):
+        await touch(gateway, session, str(number))
+
+        async def has_come(execution: Execution = execution) -> bool:
+            return (await show(gateway, session, execution)).late == LATE
+
+        await gateway.until(has_come)
+        gateway.clock.advance(late_outputs.SILENT_SECONDS)
+    await gateway.services.sessions.stop(gateway.me, session.id)
+    of = [about(cell)["late_of"] for cell in await notebook(gateway, session) if about(cell).get("kind") == "late"]
+    assert sorted(of) == sorted(each.id for each in ran)
+
+
+def test_of_many_cells_one_after_another_each_has_its_late_output(
+    on_gateway: OnGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long it is gathered, as for a session that has printed late for a while."""
+    monkeypatch.setattr(late_outputs, "QUIET_SECONDS", 1_000.0)
+    on_gateway(many)
+
+
 def test_output_that_comes_late_is_a_cell_an_event_and_with_its_execution(on_gateway: OnGateway) -> None:
     on_gateway(late)
