@@ -365,11 +365,13 @@ def command(
     merge_output: bool = False,
     sync: SyncMode | None = None,
     stop_when_gone: bool = False,
+    idempotency_key: str | None = None,
 ) -> Operation[Command]:
-    """Run a shell command to its end, or start it as a background task. Never sent twice.
+    """Run a shell command to its end, or start it as a background task. Without an `idempotency_key` never sent twice.
 
-    With `merge_output` what it writes to stderr is in `stdout`, where it was written. `sync` is as of `run`.
-    With `stop_when_gone` the service stops it when this connection is closed before its end.
+    With one it is found again when its answer was lost, as code is in `run`; a service from before there were such
+    keys would run it a second time. With `merge_output` what it writes to stderr is in `stdout`, where it was written.
+    `sync` is as of `run`. With `stop_when_gone` the service stops it when this connection is closed before its end.
     """
     body = omit_none(
         command=command,
@@ -380,8 +382,10 @@ def command(
         stop_when_gone=stop_when_gone or None,
     )
     patience = (timeout_seconds or EXECUTION_SECONDS) + MARGIN_SECONDS + _flush_seconds(sync)
-    ask = Ask("POST", f"{SESSIONS}/{quote(session_id)}/commands", json=body, timeout_seconds=patience)
-    return decode((yield from exchange(ask)), Command)
+    headers = omit_none(**{"Idempotency-Key": idempotency_key})
+    address = f"{SESSIONS}/{quote(session_id)}/commands"
+    ask = Ask("POST", address, json=body, headers=headers, timeout_seconds=patience)
+    return decode((yield from exchange(ask, repeatable=idempotency_key is not None)), Command)
 
 
 def get_task(session_id: str, task_id: str) -> Operation[Command]:

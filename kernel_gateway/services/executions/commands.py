@@ -6,18 +6,22 @@ A background task has its cell when it was started; how it ends is a cell of its
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import uuid
 from collections.abc import Coroutine
 from functools import partial
-from typing import Any
+from typing import Any, Final, Literal
 
+import msgspec
 import structlog
 from msgspec.structs import replace
 from sqlalchemy import Connection
+from sqlalchemy.exc import IntegrityError
 
 from kernel_gateway import metrics, tracing
 from kernel_gateway.errors import (
     DatabaseUnavailable,
+    IdempotencyConflict,
     InvalidRequest,
     NoSpace,
     NotFound,
@@ -50,19 +54,24 @@ from kernels.guest_client.client import CommandResult, GuestClient
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
 from sandcell.models.commands import Command, CommandRequest
 from sandcell.models.executions import Truncated
-from sandcell.models.sync import ExecutionSync
+from sandcell.models.sync import ExecutionSync, Sync
 
 log = structlog.get_logger(__name__)
 PAUSE_SECONDS = 1.0
+JOIN_SECONDS = 0.1
 STOP_SECONDS = 10.0
 """How long the guest may take to hear that a command is not wanted any more; it ends it all the same."""
 
 
+RETURN_SECONDS = 30.0
+"""How long the caller of a command with a key has to ask for it again after a restart, before it counts as gone."""
 CALLER_LEFT = "its caller left, and had asked that it be stopped then"
 UNKNOWN = (
     "the service restarted while this ran, and the sandbox does not know any more how it ended: it is of an older"
     " release, or that was too long ago"
 )
+STATUSES: Final[dict[str, Literal["timeout", "stopped"]]] = {"timeout": "timeout", "interrupted": "stopped"}
+"""What callers read of a command by the status of its execution; of any other that it is done."""
 KILLED = 137
 """What a shell says of a program that got SIGKILL, be it for want of memory."""
 
@@ -103,24 +112,71 @@ class Commands:
         *,
         face: str = "rest",
         lease: str | None = None,
+        key: str | None = None,
     ) -> Command:
         """A foreground command's result, or the background task just started. It came through that `face`.
 
-        With `stop_when_gone` it is stopped when the call is cancelled. Raises SessionBusy while another than the
-        caller's `lease` lasts.
+        With `stop_when_gone` it is stopped when the call is cancelled. The same `key` and request get the same command,
+        also after a restart and when its session has ended; its text is cut then to what is stored of it.
+
+        Raises SessionBusy while another than the caller's `lease` lasts, IdempotencyConflict.
         """
         self._readiness.require_accepting()
         timeout = self._timeout(request)
         _require_text(request.command, self._settings.code_bytes)
+        if key is not None and (begun := await self._find_begun(principal, session_id, request, key)) is not None:
+            return await self._join(principal, begun, request)
         live = await self._registry.require(principal, session_id)
         live.require_unleased(lease)
         self._disk_room.require()
-        row = self.make_row(live, request, timeout, author=principal.name, face=face)
+        row = self.make_row(live, request, timeout, author=principal.name, face=face, key=key)
         gone = asyncio.Event()
         try:
             return await self._background.carry_out(self._run(live, request, row, gone), f"command in {live.id}")
         except asyncio.CancelledError:
             gone.set()
+            raise
+        except IntegrityError:  # the same was asked for twice at once, and the other is on record
+            begun = None if key is None else await self._find_begun(principal, session_id, request, key)
+            if begun is None:
+                raise
+            return await self._join(principal, begun, request)
+
+    async def _find_begun(
+        self, principal: Principal, session_id: str, request: CommandRequest, key: str
+    ) -> ExecutionRow | None:
+        """The command that was begun with this key; raises NotFound, IdempotencyConflict."""
+        if self._registry.find(principal, session_id) is None:
+            await self._registry.row(principal, session_id)
+        found = await self._database.run(lambda c: executions.find_by_key(c, session_id, key))
+        if found is not None and found.request_digest != _digest(request):
+            raise IdempotencyConflict("the key was used with another request in this session", execution_id=found.id)
+        return found
+
+    async def _join(self, principal: Principal, row: ExecutionRow, request: CommandRequest) -> Command:
+        """What came of a command that was begun, once that is known. Raises as its own call did."""
+        while row.ended is None:
+            live = self._registry.find(principal, row.session_id)
+            command = None if live is None else live.commands.get(row.id)
+            if command is None:  # a start of the service is about to take it up, or its last row is about to be stored
+                await self._clock.sleep(JOIN_SECONDS)
+            else:
+                await self._wait_again(command)
+            found = await self._database.run(partial(_find, row))
+            if found is None:
+                raise NotFound("the session is gone")
+            row = found
+        live = self._registry.find(principal, row.session_id)
+        if live is not None:
+            return _describe_stored(row, request, live.sandbox.flushes.sync())
+        return _describe_stored(row, request, (await self._registry.row(principal, row.session_id)).record.sync)
+
+    async def _wait_again(self, command: RunningCommand) -> None:
+        command.found_again = True
+        try:
+            await command.wait_ended()
+        except asyncio.CancelledError:
+            command.caller_gone.set()
             raise
 
     async def _run(self, live: LiveSession, request: CommandRequest, row: ExecutionRow, gone: asyncio.Event) -> Command:
@@ -129,6 +185,7 @@ class Commands:
             if not request.background:
                 kept = UnderWay(merge_output=request.merge_output, stop_when_gone=request.stop_when_gone)
                 row = await self.begin(live, replace(row, under_way=kept))
+                live.commands[row.id].caller_gone = gone
                 return await self._wait(live, kernel, row, gone)
             row = await self.begin(live, row)
             try:
@@ -151,10 +208,18 @@ class Commands:
 
     async def _go_on(self, live: LiveSession, kernel: SandboxedKernel, row: ExecutionRow) -> None:
         """In the sandbox that was adopted alone: another, which the session may have by now, would begin it again."""
-        gone = asyncio.Event()
-        gone.set()  # the caller of that process is not there any more
+        command = live.commands[row.id]
+        if row.idempotency_key is None:
+            command.caller_gone.set()  # the caller of that process is not there any more
+        else:
+            self._background.spawn(self._await_return(command), f"return to {row.id}")
         with translated(), live.in_use(attended=row.unfollowed_seconds > 0):
-            await self._wait(live, kernel, row, gone, again=True)
+            await self._wait(live, kernel, row, command.caller_gone, again=True)
+
+    async def _await_return(self, command: RunningCommand) -> None:
+        await self._clock.sleep(RETURN_SECONDS)
+        if not command.found_again:
+            command.caller_gone.set()
 
     async def _wait(
         self, live: LiveSession, kernel: SandboxedKernel, row: ExecutionRow, gone: asyncio.Event, *, again: bool = False
@@ -226,7 +291,14 @@ class Commands:
         return await flushes.wait_durable(ticket) if row.sync == "before_return" else sync_status(row, flushes.sync())
 
     def make_row(
-        self, live: LiveSession, request: CommandRequest, timeout: float, *, author: str, face: str
+        self,
+        live: LiveSession,
+        request: CommandRequest,
+        timeout: float,
+        *,
+        author: str,
+        face: str,
+        key: str | None = None,
     ) -> ExecutionRow:
         return ExecutionRow(
             id=str(uuid.uuid4()),
@@ -238,8 +310,8 @@ class Commands:
             generation=live.sandbox.generation,
             timeout_seconds=timeout,
             expect_generation=None,
-            idempotency_key=None,
-            request_digest=None,
+            idempotency_key=key,
+            request_digest=None if key is None else _digest(request),
             queued=self._clock.now(),
             kind="command",
             author=author,
@@ -407,6 +479,35 @@ def command_of(result: CommandResult, sync: ExecutionSync | None = None, *, exec
         truncated=Truncated(stdout=result.stdout_truncated, stderr=result.stderr_truncated),
         sync=sync or ExecutionSync(),
         execution_id=execution_id,
+    )
+
+
+def _digest(request: CommandRequest) -> str:
+    return hashlib.sha256(msgspec.json.encode(request, order="sorted")).hexdigest()
+
+
+def _find(row: ExecutionRow, connection: Connection) -> ExecutionRow | None:
+    return executions.find(connection, row.session_id, row.id)
+
+
+def _describe_stored(row: ExecutionRow, request: CommandRequest, sync: Sync) -> Command:
+    """A command that is on record as callers see it; raises SandboxUnavailable for one of which no end is known."""
+    outcome = row.outcome or StoredOutcome()
+    if outcome.task is not None:
+        return Command(outcome.task, "running", execution_id=row.id)
+    if request.background or row.status == "died":
+        raise SandboxUnavailable(outcome.why or (outcome.death.detail if outcome.death is not None else "it was lost"))
+    return Command(
+        id=row.id,
+        status=STATUSES.get(row.status, "done"),
+        stdout=outcome.stdout,
+        stderr=outcome.stderr,
+        exit_code=outcome.exit_code,
+        timed_out=row.status == "timeout",
+        duration_seconds=max(0.0, (row.ended or row.queued) - (row.started or row.queued)),
+        truncated=outcome.truncated,
+        sync=sync_status(row, sync),
+        execution_id=row.id,
     )
 
 

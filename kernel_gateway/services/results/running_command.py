@@ -60,6 +60,10 @@ class RunningCommand:
         self._looking = asyncio.Lock()
         self._over = False
         self._ended = asyncio.Event()
+        self.caller_gone = asyncio.Event()
+        """Set once nobody waits for its end any more."""
+        self.found_again = False
+        """Whether its caller, whose answer was lost, has asked for it again."""
 
     async def follow(self, after: int) -> AsyncIterator[Event]:
         """Events past sequence `after`; `ended` is the last."""
@@ -71,6 +75,10 @@ class RunningCommand:
                 yield event
         finally:
             self._followers -= 1
+
+    async def wait_ended(self) -> None:
+        """Return when how it ended is stored, or its session has ended."""
+        await self._ended.wait()
 
     async def stop(self) -> None:
         """End it, and wait a while for that to be on record; raises our errors when its guest cannot be asked."""

@@ -87,7 +87,11 @@ class RestBackend:
 
     async def run_command(self, session_id: str, request: CommandRequest) -> Command:
         return await self._client.command(
-            session_id, request.command, timeout_seconds=request.timeout_seconds, stop_when_gone=True
+            session_id,
+            request.command,
+            timeout_seconds=request.timeout_seconds,
+            stop_when_gone=True,
+            idempotency_key=str(uuid.uuid4()),
         )
 
     async def write_file(self, session_id: str, path: str, content: bytes) -> FileEntry:

@@ -83,7 +83,8 @@ async def _run(call: Invocation, *, background: bool) -> Command:
             f"a command has at most {MAX_COMMAND_BYTES:,} bytes: write a script with writeFiles and run that"
         )
     request = CommandRequest(call.arguments.command or "", background=background, merge_output=True)
-    return await call.services.commands.run(call.principal, call.session_id, request, face="agentcore")
+    commands, key = call.services.commands, call.key or None
+    return await commands.run(call.principal, call.session_id, request, face="agentcore", key=key)
 
 
 async def _find_task(call: Invocation) -> Command | None:

@@ -7,6 +7,7 @@ from typing import Final
 from kernel_gateway import errors as e
 from kernel_gateway.faces.responses import Response
 from kernel_gateway.faces.rest.calls import Call
+from kernel_gateway.faces.rest.resources.executions import read_idempotency_key
 from kernel_gateway.faces.rest.resources.leases import HOLDS, LEASE_HEADER
 from kernel_gateway.faces.rest.responses import EVENTS, answer_accepted, answer_events
 from kernel_gateway.faces.rest.route import Errors, Route
@@ -26,8 +27,10 @@ from sandcell.models.executions import Event
 
 async def run_command(call: Call) -> Command | Response:
     lease = call.headers.get(LEASE_HEADER)
+    key = read_idempotency_key(call.headers.get("Idempotency-Key"))
     call.cancellable = call.body.stop_when_gone
-    command = await call.services.commands.run(call.principal, call.ids["session_id"], call.body, lease=lease)
+    commands, session_id = call.services.commands, call.ids["session_id"]
+    command = await commands.run(call.principal, session_id, call.body, lease=lease, key=key)
     return answer_accepted(command) if call.body.background else command
 
 
@@ -77,6 +80,7 @@ async def signal_program(call: Call) -> None:
 TASK: Final = "/v1/sessions/{session_id}/tasks/{task_id}"
 PROGRAMS: Final = "/v1/sessions/{session_id}/programs"
 PROGRAM: Final = f"{PROGRAMS}/{{program_id}}"
+KEY: Final = {"Idempotency-Key": "the same key and body return the same command: it never runs twice on a retry"}
 LIVE: Final[Errors] = (e.NotFound, e.SessionTerminated, e.SandboxUnavailable)
 
 ROUTES: Final[tuple[Route, ...]] = (
@@ -89,10 +93,10 @@ ROUTES: Final[tuple[Route, ...]] = (
         summary="Run a shell command; with `background` answer with a task and 202",
         result=Command,
         body=CommandRequest,
-        headers=HOLDS,
+        headers={**HOLDS, **KEY},
         invocation=True,
         accepted=True,
-        errors=(*LIVE, e.SessionBusy, e.RateLimited, e.DeadlinePassed, e.ShuttingDown),
+        errors=(*LIVE, e.SessionBusy, e.IdempotencyConflict, e.RateLimited, e.DeadlinePassed, e.ShuttingDown),
     ),
     Route(
         "GET",

@@ -270,6 +270,42 @@ def test_commands_that_a_caller_waited_for_go_on_over_an_end_of_the_service(
 
 
 @pytest.mark.sample("kills")
+def test_a_command_is_asked_for_again_by_its_key_after_a_kill(service: RunningService) -> None:
+    """As MCP's tools do: its caller had asked that it be stopped when it leaves, and has come back."""
+    with Rest(service) as rest:
+        session = rest.session()
+        body = {"command": COMMAND.format(name="asked"), "stop_when_gone": True}
+        asking = threading.Thread(target=ask_by_key, args=(rest, session, body))
+        asking.start()
+        ran = service.data_dir / "sandboxes" / session.id / "storage" / "workspace" / "ran"
+        eventually(ran.exists)
+        service.kill()
+        asking.join()
+    service.start()
+    with Rest(service) as rest:
+        answer = ask_by_key(rest, session, body)
+        assert answer is not None
+        assert answer.is_success, answer.text
+        done = answer.json()
+        assert (done["status"], done["exit_code"]) == ("done", 3)
+        assert done["stdout"] == "".join(f"line {i}\n" for i in range(1, 21)), "all of it, from before the kill too"
+        assert ran.read_text() == "begun asked\nended asked\n", "once"
+        later = ask_by_key(rest, session, body)
+        assert later is not None
+        assert later.json() == {**done, "sync": later.json()["sync"]}
+        other = ask_by_key(rest, session, {"command": "true"})
+        assert other is not None
+        assert (other.status_code, other.json()["error"]["code"]) == (409, "idempotency_conflict")
+
+
+def ask_by_key(rest: Rest, session: LiveSession, body: dict[str, Any]) -> httpx.Response | None:
+    """The answer, None when its connection is lost."""
+    with suppress(httpx.HTTPError):
+        return rest.http.post(f"{session.path}/commands", json=body, headers={"Idempotency-Key": "asked once"})
+    return None
+
+
+@pytest.mark.sample("kills")
 def test_events_of_code_that_got_a_blank_kernel_have_the_same_ids(service: RunningService) -> None:
     with Rest(service) as rest:
         session = rest.session()

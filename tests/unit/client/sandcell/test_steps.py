@@ -107,6 +107,13 @@ def test_a_command_is_never_sent_twice() -> None:
         drive(o.command("s", "rm -rf x"), [LOST])
 
 
+def test_a_command_with_a_key_is_asked_for_again_by_it() -> None:
+    done = Answer(200, b'{"id": "c", "status": "done", "stdout": "out"}')
+    command, asked = drive(o.command("s", "rm -rf x", idempotency_key="mine"), [LOST, done])
+    assert command.stdout == "out"
+    assert [each.headers["Idempotency-Key"] for each in asked] == ["mine", "mine"]
+
+
 NEVER_TWICE: dict[str, Operation[Any]] = {
     "restart": o.restart("s"),
     "interrupt": o.interrupt("s"),

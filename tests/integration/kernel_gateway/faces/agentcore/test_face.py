@@ -182,6 +182,9 @@ def test_what_is_asked_for_again_after_a_restart_is_not_done_again(make_service:
     session = caller.start(clientToken=token, name="once")
     code = "runs = globals().get('runs', 0) + 1; print(runs)"
     first = session.call("executeCode", with_id(caller.client(), "once"), code=code)
+    command = "echo ran | tee --append runs"
+    said = session.call("executeCommand", with_id(caller.client(), "once"), command=command)
+    task = session.call("startCommandExecution", with_id(caller.client(), "once"), command=command)
     caller.service.kill()
     with sqlite3.connect(caller.service.data_dir / "state" / "sandcell.db") as database:
         assert database.execute("DELETE FROM client_tokens").rowcount == 1  # as if it had died before it kept this
@@ -191,6 +194,12 @@ def test_what_is_asked_for_again_after_a_restart_is_not_done_again(make_service:
     again = repeated.call("executeCode", with_id(caller.client(), "once"), code=code)
     assert (again["content"], again["isError"]) == (first["content"], False)
     assert repeated.code("print(runs)") == "1"
+    same = repeated.call("executeCommand", with_id(caller.client(), "once"), command=command)
+    assert same["content"] == said["content"]
+    assert repeated.call("startCommandExecution", with_id(caller.client(), "once"), command=command) == task
+    name = task["structuredContent"]["taskId"]
+    eventually(lambda: repeated.call("getTask", taskId=name)["structuredContent"]["taskStatus"] == "completed")
+    assert repeated.call("executeCommand", command="cat runs")["structuredContent"]["stdout"] == "ran\r\nran\r\n"
     repeated.stop()
     another = caller.start(clientToken="b" * 40)
     assert another.id != session.id
