@@ -15,8 +15,10 @@ from typing import Any, Final
 
 import structlog
 
+from kernel_gateway.errors import FULL, DatabaseUnavailable, NoSpace, StoreUnavailable
 from kernel_gateway.settings import Settings
 from kernels.log_text import escape, escape_lines, is_plain
+from workspace_sync.errors import StoreError
 
 
 def configure_logs(settings: Settings) -> None:
@@ -48,11 +50,24 @@ def configure_logs(settings: Settings) -> None:
         logging.getLogger(name).setLevel(max(level, logging.WARNING))
     # Our own lines do not go through the standard library, whose records cost more than the lines.
     structlog.configure(
-        processors=[*shared, structlog.processors.format_exc_info, last],
+        processors=[*shared, _say_what_is_away, structlog.processors.format_exc_info, last],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=_StandardError,
         cache_logger_on_first_use=True,
     )
+
+
+def _say_what_is_away(_logger: Any, _method: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
+    """Called by structlog: an error that says that something around the service is away or full needs no traceback.
+
+    Where our code met it is of no use then, and it meets it at every turn until that is over.
+    """
+    error = event.get("exc_info")
+    full = isinstance(error, OSError) and error.errno in FULL
+    if full or isinstance(error, NoSpace | DatabaseUnavailable | StoreUnavailable | StoreError):
+        del event["exc_info"]
+        event["error"] = str(error)
+    return event
 
 
 class _StandardError:

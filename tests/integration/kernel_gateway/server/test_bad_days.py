@@ -98,6 +98,31 @@ def test_the_disk_of_database_and_spool_is_full_to_the_last_byte(rest: Rest, sma
 
 
 @pytest.mark.sample("kills")
+def test_the_disk_is_full_in_the_middle_of_a_snapshot(unlucky: RunningService, rest: Rest) -> None:
+    """There was room when it began. What is refused is as it was, and works once there is room."""
+    with rest.session() as session:
+        session.run("import os; a = os.urandom(8_000_000); x = 41; open('f', 'w').write('kept')")
+        place = unlucky.data_dir / "state" / "snapshots"
+        place.mkdir(exist_ok=True)
+        as_seen = ["nsenter", "--mount", "--target", str(unlucky.service_pid)]  # the service has mounts of its own
+        small = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=1777", "sandcell-test", str(place)]
+        subprocess.run([*as_seen, *small], check=True)
+        try:
+            for what in ("checkpoints", "hibernate"):
+                refused = rest.http.post(f"{session.path}/{what}")
+                assert (refused.status_code, refused.json()["error"]["code"]) == (507, "no_space"), refused.text
+            assert session.show()["status"] == "READY"
+            assert answer_of(session, "len(a), x") == "(8000000, 41)"
+            assert rest.get(f"{session.path}/checkpoints")["items"] == []
+        finally:
+            subprocess.run([*as_seen, "umount", str(place)], check=True)
+            place.rmdir()  # the service makes it its own
+        assert rest.http.post(f"{session.path}/checkpoints").status_code == 201
+        assert rest.post(f"{session.path}/hibernate")["status"] == "HIBERNATED"
+        assert answer_of(session, "len(a), x, open('f').read()") == "(8000000, 41, 'kept')"
+
+
+@pytest.mark.sample("kills")
 def test_the_host_goes_down(unlucky: RunningService, rest: Rest) -> None:
     """Sandboxes, mounts, control groups and the run directory are gone; the disk stays."""
     session = rest.session()

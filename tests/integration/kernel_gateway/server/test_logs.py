@@ -30,8 +30,24 @@ except ValueError as error:
 """
 
 
-def lines(form: str) -> list[str]:
-    done = subprocess.run([sys.executable, "-c", PROGRAM, form], capture_output=True, timeout=120, check=True)
+AWAY = """
+import errno
+import structlog
+from kernel_gateway.errors import NoSpace, InternalError
+from kernel_gateway.logs import configure_logs
+from kernel_gateway.settings import load
+
+configure_logs(load({}, environ={}))
+for error in (NoSpace("the disk is full"), OSError(errno.ENOSPC, "No space left"), InternalError("a defect")):
+    try:
+        raise error
+    except Exception as raised:
+        structlog.get_logger("a").error("sweep_failed", exc_info=raised)
+"""
+
+
+def lines(form: str, program: str = PROGRAM) -> list[str]:
+    done = subprocess.run([sys.executable, "-c", program, form], capture_output=True, timeout=120, check=True)
     return done.stderr.decode().removesuffix("\n").split("\n")
 
 
@@ -49,6 +65,14 @@ def test_each_event_is_one_line_and_a_traceback_is_set_in() -> None:
     assert found[2].endswith("request_failed")
     assert found[3] == "  Traceback (most recent call last):"
     assert all(line.startswith("  ") for line in found[3:])
+
+
+def test_a_full_disk_is_one_line_and_a_defect_keeps_its_traceback() -> None:
+    full, too, defect, *traceback = lines("text", AWAY)
+    assert full.endswith("sweep_failed                   error='the disk is full'")
+    assert too.endswith("error='[Errno 28] No space left'")
+    assert defect.endswith("sweep_failed")
+    assert traceback[0] == "  Traceback (most recent call last):"
 
 
 def test_json_lines_hold_the_text_as_it_was() -> None:
