@@ -228,7 +228,7 @@ def _judge_notebook(caller: Caller, load: Load, rows: dict[int, list[dict[str, A
         for cell in notebook["cells"]
         if cell["cell_type"] == "code" and NUMBER.match(source := "".join(cell["source"]))
     )
-    strays = sum("output of no known cell" in "".join(cell["source"]) for cell in notebook["cells"])
-    return [f"{strays} cells with output of no known cell"] * bool(strays) + [
+    strays = [cell for cell in notebook["cells"] if "output of no known cell" in "".join(cell["source"])]
+    return [f"output of no known cell: {str((cell['metadata'], cell['outputs']))[:1000]}" for cell in strays] + [
         f"cell {number} is in the notebook {written[str(number)]} times" for number in rows if written[str(number)] != 1
     ]

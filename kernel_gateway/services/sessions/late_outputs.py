@@ -44,26 +44,28 @@ LONGEST_SECONDS: Final = 30.0
 """The same of a kernel that goes on and on: each time it waits twice as long, so that hours of it are few cells. One
 that was silent for as long is heard as at first."""
 CLOSE_SECONDS: Final = 5.0
-MOST_SOURCES: Final = 8
+MOST_SOURCES: Final = 32
 """Executions whose late output is gathered at once; that of further ones is of no known execution."""
+MOST_LARGE: Final = 8
+"""How many of them have the room of `LARGE`; each further one has that of `SMALL`."""
 SILENT_SECONDS: Final = 2.0
-"""After that without a word what was heard of one is written down early, where there are as many as that: else the
-threads of nine short cells, one after another, would be too many within the longest time that is gathered."""
+"""After that without a word what was heard of one is written down early, where there are that many: else the threads of
+short cells, one after another, would be too many within the longest time that is gathered."""
 MOST_UNSTORED: Final = 32
 """Late outputs that wait for the database; then the oldest are lost."""
-TEXT_BYTES: Final = 256 * 1024
-RICH_BYTES: Final = 4 * 1024 * 1024
+LARGE: Final = OutputCaps(text_bytes=256 * 1024, rich_bytes=4 * 1024 * 1024)
+SMALL: Final = OutputCaps(text_bytes=64 * 1024, rich_bytes=256 * 1024)
 
 
 class _Heard:
     """Late output of one execution, or of none that is known, since it was last written down."""
 
-    def __init__(self, of: str, now: float, generation: int, hub: Hub) -> None:
+    def __init__(self, of: str, now: float, generation: int, hub: Hub, caps: OutputCaps) -> None:
         self.of = of
         self.hub = hub
         self.generation = generation
         self.first = self.last = now
-        self.collector = OutputCollector(OutputCaps(text_bytes=TEXT_BYTES, rich_bytes=RICH_BYTES), hub.widgets)
+        self.collector = OutputCollector(caps, hub.widgets)
 
     def outcome(self) -> StoredOutcome:
         return make_stored_outcome(self.collector.snapshot())
@@ -203,10 +205,11 @@ class LateOutputs:
         now = self._clock.now()
         heard = self._heard.get(of)
         if heard is None:
-            if len(self._heard) >= MOST_SOURCES:
+            if len(self._heard) >= MOST_LARGE:
                 self._make_room(now)
             of = of if len(self._heard) < MOST_SOURCES else ""
-            heard = self._heard.setdefault(of, _Heard(of, now, self._live.sandbox.generation, hub))
+            caps = LARGE if len(self._heard) < MOST_LARGE else SMALL
+            heard = self._heard.setdefault(of, _Heard(of, now, self._live.sandbox.generation, hub, caps))
             hub.hold(heard)
         if now - self._last_heard > LONGEST_SECONDS:
             self._pause = QUIET_SECONDS

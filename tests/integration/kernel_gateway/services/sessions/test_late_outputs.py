@@ -144,23 +144,25 @@ def test_what_is_gathered_is_written_down_when_a_session_or_the_service_ends(
 
 async def many(gateway: Gateway) -> None:
     session = await gateway.start()
-    ran = [
-        await gateway.run(session, THREAD.replace('"one"', f'"{each}"'))
-        for each in range(2 * late_outputs.MOST_SOURCES)
-    ]
-    live = gateway.services.registry.get(session.id)
-    assert live is not None
-    for number, execution in enumerate(ran):
-        await touch(gateway, session, str(number))
 
-        async def has_come(execution: Execution = execution) -> bool:
+    async def until_come(execution: Execution) -> None:
+        async def has_come() -> bool:
             return (await show(gateway, session, execution)).late == LATE
 
         await gateway.until(has_come)
-        gateway.clock.advance(late_outputs.SILENT_SECONDS)
+
+    together = [await gateway.run(session, THREAD) for _ in range(late_outputs.MOST_LARGE + 1)]
+    await touch(gateway, session, "one")
+    for execution in together:
+        await until_come(execution)
+    numbers = range(late_outputs.MOST_SOURCES + 1)
+    ran = [await gateway.run(session, THREAD.replace('"one"', f'"{each}"')) for each in numbers]
+    for number, execution in enumerate(ran):
+        await touch(gateway, session, str(number))
+        await until_come(execution)
     await gateway.services.sessions.stop(gateway.me, session.id)
     of = [about(cell)["late_of"] for cell in await notebook(gateway, session) if about(cell).get("kind") == "late"]
-    assert sorted(of) == sorted(each.id for each in ran)
+    assert sorted(of) == sorted(each.id for each in (*together, *ran))
 
 
 def test_of_many_cells_one_after_another_each_has_its_late_output(
@@ -168,6 +170,7 @@ def test_of_many_cells_one_after_another_each_has_its_late_output(
 ) -> None:
     """However long it is gathered, as for a session that has printed late for a while."""
     monkeypatch.setattr(late_outputs, "QUIET_SECONDS", 1_000.0)
+    monkeypatch.setattr(late_outputs, "SILENT_SECONDS", 0.0)
     on_gateway(many)
 
 
