@@ -20,11 +20,28 @@ def reboot(data_dir: Path, run_dir: Path) -> list[str]:
     _kill(groups)
     for mount in reversed(_mounts_below(str(data_dir / "sandboxes"), str(run_dir / tag))):
         subprocess.run(["umount", "--lazy", mount], check=True, timeout=120)
+    _wait_detached(data_dir / "sandboxes")
     shutil.rmtree(run_dir / tag, ignore_errors=True)
     for group in groups:
         with suppress(FileNotFoundError):
             group.rmdir()
     return [home.name for home in homes]
+
+
+def _wait_detached(directory: Path) -> None:
+    """Until no loop device has an image there: what was unmounted lazily may still be written to."""
+    give_up = time.monotonic() + 120
+    while held := [each for each in _list_images() if each.startswith(f"{directory}/")]:
+        assert time.monotonic() < give_up, f"still in use: {held}"
+        time.sleep(0.02)
+
+
+def _list_images() -> list[str]:
+    found = []
+    for device in Path("/sys/block").glob("loop*/loop/backing_file"):
+        with suppress(OSError):  # it is detached just now
+            found.append(device.read_text().strip())
+    return found
 
 
 def _kill(groups: list[Path]) -> None:

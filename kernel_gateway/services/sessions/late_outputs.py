@@ -53,8 +53,10 @@ SILENT_SECONDS: Final = 2.0
 short cells, one after another, would be too many within the longest time that is gathered."""
 MOST_UNSTORED: Final = 32
 """Late outputs that wait for the database; then the oldest are lost."""
-LARGE: Final = OutputCaps(text_bytes=256 * 1024, rich_bytes=4 * 1024 * 1024)
-SMALL: Final = OutputCaps(text_bytes=64 * 1024, rich_bytes=256 * 1024)
+TEXT_BYTES: Final = 256 * 1024
+RICH_BYTES: Final = 4 * 1024 * 1024
+LARGE: Final = OutputCaps(text_bytes=TEXT_BYTES, rich_bytes=RICH_BYTES)
+SMALL: Final = OutputCaps(text_bytes=TEXT_BYTES // 4, rich_bytes=RICH_BYTES // 16)
 
 
 class _Heard:

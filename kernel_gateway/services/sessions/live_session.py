@@ -484,6 +484,8 @@ class LiveSession:
         """What is stored of it besides its row; its usage is as the sandbox was last asked for it."""
         egress_gateway = self.sandbox.egress_gateway
         usage = msgspec.structs.replace(self.sandbox.meter.last, executions=self.executions)
+        if self.hibernated:  # what was measured last is of the sandbox that it gave up
+            usage = msgspec.structs.replace(usage, memory_bytes=0, pids=0)
         kept = self.surroundings if self.ending is None else None
         return msgspec.structs.replace(
             self.row.record,

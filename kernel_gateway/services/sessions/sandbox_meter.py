@@ -6,8 +6,6 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
-import msgspec
-
 from kernels.errors import KernelsError
 from kernels.sandbox import SandboxUsage
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
@@ -54,4 +52,3 @@ class SandboxMeter:
     def end_sandbox(self) -> None:
         """The sandbox that was measured last goes: the next begins to count at zero."""
         self._spent_seconds = self.last.cpu_seconds
-        self.last = msgspec.structs.replace(self.last, memory_bytes=0, pids=0)

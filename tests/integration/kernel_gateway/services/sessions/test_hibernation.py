@@ -107,6 +107,8 @@ def test_a_session_is_as_it_was_after_a_restart_of_the_service(house: House) -> 
             assert len(stored(house)) == 1
             (usage,) = (await gateway.services.retention.usage(gateway.me)).items
             assert (usage.live_sessions, usage.memory_bytes) == (0, 0)
+            shown = (await gateway.show(session)).usage
+            assert (shown.memory_bytes, shown.pids, shown.executions > 0) == (0, 0, True)
         async with house.gateway() as gateway:
             again = await gateway.show(session)
             assert (again.status, again.hibernated) == ("HIBERNATED", report)
