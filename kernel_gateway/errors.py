@@ -50,15 +50,12 @@ Tree (code, status):
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from kernels import errors as below
 from workspace_sync import errors as sync
-
-FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class GatewayError(Exception):
@@ -407,6 +404,6 @@ def translated() -> Iterator[None]:
     except (below.KernelsError, sync.WorkspaceSyncError, TimeoutError) as error:
         raise translate(error) from error
     except OSError as error:
-        if error.errno not in FULL:
+        if error.errno not in sync.FULL:
             raise
         raise NoSpace(f"there is no room on the host's disk: {error.strerror}") from error

@@ -15,10 +15,10 @@ from typing import Any, Final
 
 import structlog
 
-from kernel_gateway.errors import FULL, DatabaseUnavailable, NoSpace, StoreUnavailable
+from kernel_gateway.errors import DatabaseUnavailable, NoSpace, StoreUnavailable
 from kernel_gateway.settings import Settings
 from kernels.log_text import escape, escape_lines, is_plain
-from workspace_sync.errors import StoreError
+from workspace_sync.errors import FULL, StoreError
 
 
 def configure_logs(settings: Settings) -> None:

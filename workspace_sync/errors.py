@@ -29,8 +29,14 @@ Tree:
 
 from __future__ import annotations
 
+import errno
+from typing import Final
+
 NAMED_AT_MOST = 10
 """How many paths a message names before it only counts them."""
+
+FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""What the system says where there is no room left."""
 
 
 class WorkspaceSyncError(Exception):

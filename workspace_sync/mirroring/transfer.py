@@ -25,6 +25,7 @@ from workspace_sync.directory.safe_open import CREATE, GONE, Opener, open_regula
 from workspace_sync.directory.scan import Signature, file_entry, signature_of
 from workspace_sync.entry import Entry
 from workspace_sync.errors import (
+    FULL,
     DirectoryFull,
     DirectoryUnusable,
     MirrorClosed,
@@ -283,7 +284,7 @@ def finish_directory(root: int, entry: Entry) -> None:
 
 def unusable(path: bytes, error: OSError) -> DirectoryUnusable:
     """An error of the live directory in our words."""
-    if error.errno in (28, 122):  # ENOSPC, EDQUOT
+    if error.errno in FULL:
         return DirectoryFull(
             f"the workspace's durable files do not fit into this sandbox: no room left at {escape(path)}. Start the "
             "session with more workspace storage, or remove durable files"

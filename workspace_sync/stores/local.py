@@ -20,7 +20,15 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from workspace_sync.directory.safe_open import CREATE, DIRECTORY, GONE, open_regular, opened_directory, split
-from workspace_sync.errors import IllegalName, ObjectNotFound, StoreError, StoreFull, StoreRefused, StoreUnavailable
+from workspace_sync.errors import (
+    FULL,
+    IllegalName,
+    ObjectNotFound,
+    StoreError,
+    StoreFull,
+    StoreRefused,
+    StoreUnavailable,
+)
 from workspace_sync.store import CHUNK_BYTES, Ahead, ExactReader, Item, StoredObject, Written, check_key, one_by_one
 
 INCOMING = b".incoming"
@@ -32,7 +40,6 @@ _RACE_ATTEMPTS = 20
 
 _NO_LINK = frozenset({errno.EMLINK, errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EXDEV})
 """Too many names already, or a file system without such links."""
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ELOOP,
                       errno.ENAMETOOLONG, errno.ENOTEMPTY, errno.EFBIG})  # fmt: skip
 
@@ -180,7 +187,7 @@ class LocalStore:
 
     def _translate(self, error: OSError, key: str) -> StoreError:
         what = f"{self.description}: {error.strerror or type(error).__name__}" + (f" ({key!a})" if key else "")
-        if error.errno in _FULL:
+        if error.errno in FULL:
             return StoreFull(f"{what}. Free space on its file system; what waits is written then")
         if error.errno in _REFUSED:
             return StoreRefused(f"{what}. Check that its directory is writable and that nothing stands in the way")

@@ -6,13 +6,11 @@ A background task has its cell when it was started; how it ends is a cell of its
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import uuid
 from collections.abc import Coroutine
 from functools import partial
 from typing import Any, Final, Literal
 
-import msgspec
 import structlog
 from msgspec.structs import replace
 from sqlalchemy import Connection
@@ -33,6 +31,7 @@ from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.admission.disk_room import DiskRoom
 from kernel_gateway.services.admission.readiness import Readiness
 from kernel_gateway.services.background import Background
+from kernel_gateway.services.client_tokens import compute_digest
 from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.executions.task_ends import TaskEnds
 from kernel_gateway.services.mirroring.flushes import sync_status
@@ -59,10 +58,9 @@ from sandcell.models.sync import ExecutionSync, Sync
 log = structlog.get_logger(__name__)
 PAUSE_SECONDS = 1.0
 JOIN_SECONDS = 0.1
+"""How often it is looked for a command that is on record and not in memory."""
 STOP_SECONDS = 10.0
 """How long the guest may take to hear that a command is not wanted any more; it ends it all the same."""
-
-
 RETURN_SECONDS = 30.0
 """How long the caller of a command with a key has to ask for it again after a restart, before it counts as gone."""
 CALLER_LEFT = "its caller left, and had asked that it be stopped then"
@@ -149,7 +147,7 @@ class Commands:
         if self._registry.find(principal, session_id) is None:
             await self._registry.row(principal, session_id)
         found = await self._database.run(lambda c: executions.find_by_key(c, session_id, key))
-        if found is not None and found.request_digest != _digest(request):
+        if found is not None and found.request_digest != compute_digest(request):
             raise IdempotencyConflict("the key was used with another request in this session", execution_id=found.id)
         return found
 
@@ -311,7 +309,7 @@ class Commands:
             timeout_seconds=timeout,
             expect_generation=None,
             idempotency_key=key,
-            request_digest=None if key is None else _digest(request),
+            request_digest=None if key is None else compute_digest(request),
             queued=self._clock.now(),
             kind="command",
             author=author,
@@ -480,10 +478,6 @@ def command_of(result: CommandResult, sync: ExecutionSync | None = None, *, exec
         sync=sync or ExecutionSync(),
         execution_id=execution_id,
     )
-
-
-def _digest(request: CommandRequest) -> str:
-    return hashlib.sha256(msgspec.json.encode(request, order="sorted")).hexdigest()
 
 
 def _find(row: ExecutionRow, connection: Connection) -> ExecutionRow | None:

@@ -97,7 +97,7 @@ class Forks:
             session_id=row.id, inputs=row.workspace_id, until=point.cell, determinism=False, keep_session=True
         )
         count = self._require_rest(principal, point)
-        if live is not None and isinstance(point.cell, str) and live.has_unended(point.cell):
+        if live is not None and isinstance(point.cell, str) and live.find_job(point.cell) is not None:
             raise InvalidRequest("that cell has not ended: wait for it, or name one that has", field="from.cell")
         course = await self._replays.admit(principal, request, _build_start(body, row), cell_field="from.cell")
         try:

@@ -222,10 +222,11 @@ class LateOutputs:
     def _make_room(self, now: float) -> None:
         """Write down now what was heard of executions that are silent and have ended."""
         silent = [each for each in self._heard.values() if now - each.last >= SILENT_SECONDS]
-        for heard in [each for each in silent if self._live.find_job(each.of) is None]:
+        over = [each for each in silent if self._live.find_job(each.of) is None]
+        for heard in over:
             del self._heard[heard.of]
             self._add(heard)
-        if self._unstored:
+        if over:  # what waits besides has a time of its own: this may be asked for each message
             self._background.spawn(self.flush(), f"late output of {self._live.id}")
 
     def _tell(self, of: str, events: list[Event]) -> None:

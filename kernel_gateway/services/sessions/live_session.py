@@ -189,10 +189,6 @@ class LiveSession:
         """How many executions wait."""
         return len(self._queue)
 
-    def has_unended(self, execution_id: str) -> bool:
-        """Whether this execution runs in it, or waits."""
-        return any(job is not None and job.row.id == execution_id for job in (self.running, *self._queue))
-
     @property
     def busy(self) -> bool:
         """Whether anything runs or waits in it."""

@@ -210,7 +210,7 @@ def test_what_an_earlier_session_left_durable_is_not_taken_for_this_ones(house: 
             assert session.sync.durable is None
             live = gateway.services.registry.get(session.id)
             assert live is not None
-            await live.sandbox.ready()  # else it is made anew, and has nothing to flush
+            await live.sandbox.ready()  # else it gets a new sandbox, with nothing to flush
         async with house.gateway() as gateway:
 
             async def flushed() -> bool:
